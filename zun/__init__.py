@@ -1,0 +1,3 @@
+"""Zun: OpenStack's container service."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,18 @@
+"""[api]"""
+
+from oslo_config import cfg
+
+GROUP = "api"
+OPTIONS = [
+    cfg.PortOpt("port", default=9517, help="Listening port."),
+    cfg.StrOpt("host_ip", default="127.0.0.1", help="Listening address."),
+    cfg.BoolOpt("enable_ssl_api", default=False, help="Serve TLS."),
+    cfg.StrOpt("ssl_cert_file", help="Certificate, when enable_ssl_api."),
+    cfg.StrOpt("ssl_key_file", help="Private key, when enable_ssl_api."),
+    cfg.IntOpt("max_limit", default=1000, min=1, help="Largest and default page of lists."),
+    cfg.IntOpt("max_body_bytes", default=1024 * 1024, min=1024, help="Largest request body, bytes."),
+    cfg.BoolOpt("enable_image_validation", default=False, help="Ask whether the image exists before creating."),
+    cfg.StrOpt("healthcheck_disable_file", default="/etc/zun/healthcheck_disable", help="While this file exists /healthcheck answers 503."),
+    cfg.ListOpt("cors_allowed_origins", default=[], help="Origins browsers may call the API from."),
+    cfg.StrOpt("policy_file", default="policy.yaml", help="Policy overrides, searched beside zun.conf."),
+]

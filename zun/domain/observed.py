@@ -1,0 +1,116 @@
+"""What an engine says of a container, and what it is asked to make. Pure data shared by all runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Facts of one engine container. Times are naive UTC; None where it never happened."""
+
+    uuid: str
+    engine_id: str
+    state: str
+    """``created running paused restarting removing exited dead``, else ``unknown``."""
+    exit_code: int | None = None
+    error: str = ""
+    oom_killed: bool = False
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+    health: str | None = None
+    """``starting healthy unhealthy``, None without a health check."""
+    owner: str = ""
+    """Who made it: ``<deployment id>/<host>``. An agent touches its own only."""
+    spec_hash: str = ""
+    """Fingerprint of the EngineSpec it was made from."""
+    command: Sequence[str] = ()
+    entrypoint: Sequence[str] = ()
+    workdir: str | None = None
+    hostname: str | None = None
+    ports: Sequence[int] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineNetwork:
+    """A network the engine must have before a container joins it."""
+
+    name: str
+    subnet: str | None = None
+    gateway: str | None = None
+    driver: str = "bridge"
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """One interface of a container. ``preserve_on_delete``: the user's own port, kept on delete."""
+
+    network_id: str
+    port_id: str
+    subnet_id: str
+    address: str
+    mac: str
+    version: int
+    preserve_on_delete: bool
+    engine_network: EngineNetwork
+
+
+@dataclass(frozen=True, slots=True)
+class HostMount:
+    """A path of the host placed in the container."""
+
+    source: str
+    destination: str
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """Shell command and its timing in seconds; None leaves the engine's default."""
+
+    command: str
+    interval: int | None = None
+    timeout: int | None = None
+    retries: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSpec:
+    """All an engine needs to make a container."""
+
+    uuid: str
+    owner: str
+    image: str
+    name: str
+    command: Sequence[str] | None = None
+    entrypoint: Sequence[str] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    workdir: str | None = None
+    hostname: str | None = None
+    tty: bool = False
+    stdin: bool = False
+    cpu_millicores: int = 0
+    """0 = no limit."""
+    memory_mib: int = 0
+    """0 = no limit."""
+    swap_mib: int = 0
+    """Swap beyond memory; -1 = unlimited."""
+    pids: int = 0
+    disk_gib: int = 0
+    restart_name: str = "no"
+    restart_count: int = 0
+    runtime: str | None = None
+    privileged: bool = False
+    healthcheck: HealthCheck | None = None
+    mounts: Sequence[HostMount] = ()
+    attachments: Sequence[Attachment] = ()
+
+    @property
+    def engine_name(self) -> str:
+        """The name in the engine: ``zun-<uuid>``."""
+        return f"zun-{self.uuid}"

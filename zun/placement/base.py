@@ -1,0 +1,83 @@
+"""The placement port: inventories of nodes, and who holds how much of them.
+
+All methods raise PlacementUnavailable when the service does not answer (never "no candidates").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Total, kept back, and overcommit of one resource class."""
+
+    total: int
+    reserved: int = 0
+    allocation_ratio: float = 1.0
+    max_unit: int = 0
+    """0 = total."""
+
+    @property
+    def capacity(self) -> int:
+        return int((self.total - self.reserved) * self.allocation_ratio)
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """One node."""
+
+    uuid: str
+    name: str
+    inventories: Mapping[str, Inventory]
+    traits: frozenset[str] = frozenset()
+    aggregates: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A provider with room for a request; ``used`` and ``capacity`` per class, for weighing."""
+
+    provider_uuid: str
+    name: str
+    used: Mapping[str, int]
+    capacity: Mapping[str, int]
+
+
+class Placement(Protocol):
+    """See the module's docstring."""
+
+    async def set_provider(self, provider: Provider) -> bool:
+        """Make or change the provider; True if anything was written (S6.4). Idempotent; generation conflicts are
+        retried inside. Inventory below what is allocated is accepted."""
+        ...
+
+    async def remove_provider(self, uuid: str) -> None:
+        """Absent is success; Conflict while allocations are held."""
+        ...
+
+    async def candidates(
+        self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], limit: int
+    ) -> Sequence[Candidate]:
+        """Providers with room, at most ``limit`` (S1.9)."""
+        ...
+
+    async def claim(
+        self, consumer: str, provider_uuid: str, resources: Mapping[str, int], *, project_id: str, user_id: str
+    ) -> bool:
+        """Allocate, replacing what the consumer held; False when it no longer fits (S1.12). Atomic."""
+        ...
+
+    async def release(self, consumer: str) -> None:
+        """Give everything back (S3.11). Nothing held is success."""
+        ...
+
+    async def allocation(self, consumer: str) -> Mapping[str, int] | None:
+        """What the consumer holds, None if nothing."""
+        ...
+
+    async def consumers(self, provider_uuid: str) -> Mapping[str, Mapping[str, int]]:
+        """consumer -> resources, of one provider."""
+        ...

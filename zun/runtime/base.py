@@ -1,0 +1,198 @@
+"""The runtime port: one engine on this node.
+
+Every method is a coroutine with its own deadline and may be cancelled. Unless said otherwise a method is
+idempotent and raises ``EngineNotFound`` (the engine answers and does not have it), ``EngineConflict`` (its state
+does not permit the call), ``EngineUnreachable`` (no answer: nothing may be concluded) or ``EngineError``.
+Containers are addressed by the product's container uuid; adapters find them by the engine name ``zun-<uuid>``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from zun.domain.observed import EngineNetwork, EngineSpec, Observed
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInfo:
+    """What the node can do. Memory MiB, disk GiB."""
+
+    cpus: int
+    memory_mib: int
+    architecture: str
+    os_type: str
+    os: str
+    kernel_version: str
+    labels: Mapping[str, str]
+    runtimes: Sequence[str]
+    default_runtime: str
+    total_containers: int
+    root_dir: str
+    disk_quota_supported: bool
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImageFacts:
+    """An image in the engine. ``size`` in bytes."""
+
+    image_id: str
+    size: int
+    command: Sequence[str] = ()
+    entrypoint: Sequence[str] = ()
+    repo_digests: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PullProgress:
+    """Bytes done and total (0 = not known yet) and the engine's word for the phase."""
+
+    done: int
+    total: int
+    phase: str
+
+
+@dataclass(frozen=True, slots=True)
+class RegistryAuth:
+    """Credentials for one registry."""
+
+    server: str
+    username: str
+    password: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something happened to one of the engine's containers; ``action`` is the engine's word."""
+
+    uuid: str
+    action: str
+    owner: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExecResult:
+    """Both streams as text (invalid bytes replaced), and the exit code."""
+
+    output: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """One sample. Percent of one core for cpu; MiB for memory; bytes else."""
+
+    cpu_percent: float
+    memory_usage_mib: float
+    memory_limit_mib: float
+    block_read: int
+    block_write: int
+    net_rx: int
+    net_tx: int
+
+
+class Runtime(Protocol):
+    """See the module's docstring for what all methods share."""
+
+    name: str
+    """``docker``; appears in ``No such container: <id> in docker``."""
+
+    async def connect(self) -> None:
+        """Reach the engine and agree on an API version; raises EngineUnreachable with where it looked."""
+        ...
+
+    async def close(self) -> None: ...
+
+    async def info(self) -> EngineInfo: ...
+
+    async def list(self) -> Sequence[Observed]:
+        """All containers named ``zun-<uuid>``, of any owner. Cheap: list form, so only uuid, engine_id, state,
+        owner (label) and spec_hash are sure to be filled."""
+        ...
+
+    async def inspect(self, uuid: str) -> Observed | None:
+        """Facts of one container, None if the engine, answering, does not have it."""
+        ...
+
+    async def create(self, spec: EngineSpec) -> str:
+        """Make the container (not started) and return the engine's id. If one exists under that name: the same
+        spec_hash and owner -> its id, else it is replaced. Networks of ``spec.attachments`` are made first, all
+        interfaces are connected."""
+        ...
+
+    async def start(self, uuid: str) -> None:
+        """Blocks until started. Running already is success. Raises StartFailed."""
+        ...
+
+    async def stop(self, uuid: str, timeout: int | None) -> None:
+        """TERM (the image's stop signal), after ``timeout`` seconds KILL (None: engine default 10). Blocks until it ended.
+        Not running is success."""
+        ...
+
+    async def reboot(self, uuid: str, timeout: int | None) -> None: ...
+
+    async def kill(self, uuid: str, signal: str | None) -> None:
+        """Raises EngineConflict when not running."""
+        ...
+
+    async def pause(self, uuid: str) -> None:
+        """Paused already is success; EngineConflict when not running."""
+        ...
+
+    async def unpause(self, uuid: str) -> None:
+        """Not paused is success."""
+        ...
+
+    async def remove(self, uuid: str, *, force: bool) -> None:
+        """Gone (or never there) is success. ``force`` kills a running one. Anonymous volumes go too. Waits out an
+        engine's "removal already in progress"."""
+        ...
+
+    async def update(self, uuid: str, *, cpu_millicores: int | None, memory_mib: int | None, swap_mib: int) -> None: ...
+
+    async def logs(
+        self, uuid: str, *, stdout: bool, stderr: bool, timestamps: bool, tail: int | None, since: float | None
+    ) -> str: ...
+
+    async def execute(self, uuid: str, command: Sequence[str], timeout: float) -> ExecResult:
+        """Run and wait at most ``timeout`` seconds; longer raises EngineConflict naming the limit, and the exec'd
+        process is ended."""
+        ...
+
+    async def top(self, uuid: str, ps_args: str | None) -> Mapping[str, Any]:
+        """``{"Titles": [...], "Processes": [[...]]}``."""
+        ...
+
+    async def stats(self, uuid: str) -> Stats: ...
+
+    async def resize(self, uuid: str, *, height: int, width: int) -> None: ...
+
+    def events(self) -> AsyncIterator[Event]:
+        """Endless events of containers named ``zun-<uuid>`` from now on. Ends with EngineUnreachable when the
+        stream is cut; the caller lists and calls again."""
+        ...
+
+    async def pull(
+        self, reference: str, auth: RegistryAuth | None, progress: Callable[[PullProgress], None]
+    ) -> ImageFacts:
+        """Raises ImageFailed (no such image, denied: no retry) or ImagePullFailed (unreachable, broke off: retry).
+        No overall deadline: the caller watches progress."""
+        ...
+
+    async def image(self, reference: str) -> ImageFacts | None:
+        """The local image, None if absent."""
+        ...
+
+    async def remove_image(self, reference: str) -> None: ...
+
+    async def ensure_network(self, network: EngineNetwork) -> None: ...
+
+    async def remove_network(self, name: str) -> None:
+        """Absent is success; EngineConflict while containers are on it."""
+        ...
+
+    async def list_networks(self, prefix: str) -> Sequence[str]:
+        """Names of engine networks beginning with ``prefix``."""
+        ...

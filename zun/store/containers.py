@@ -1,0 +1,203 @@
+"""Queries on ``containers``. Every UPDATE says what it expects of the row (rule 3)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.domain.container import Container
+from zun.store.tables import Json, containers, registries
+
+_FIELDS = [containers.c[field.name] for field in dataclasses.fields(Container)]
+
+SORTABLE = frozenset(
+    "id uuid name project_id user_id image image_driver status status_reason status_detail task_state cpu cpu_policy "
+    "memory disk workdir hostname host interactive tty auto_remove auto_heal runtime image_pull_policy created_at "
+    "updated_at started_at".split()
+)
+"""Columns a list may be sorted by; nothing secret, nothing unbounded."""
+
+FILTERS = ("name", "image", "project_id", "user_id", "memory", "host", "task_state", "status", "auto_remove")
+
+
+def _container(row: sa.Row[Any]) -> Container:
+    return Container(**row._mapping)
+
+
+async def insert(connection: AsyncConnection, container: Container) -> None:
+    """Insert the row as given (``id`` is the database's)."""
+    values = dataclasses.asdict(container) | {"name_key": container.name.lower()}
+    values.pop("id")
+    await connection.execute(containers.insert().values(values))
+
+
+async def get(connection: AsyncConnection, uuid: str) -> Container | None:
+    """One container by uuid, of any project."""
+    row = (await connection.execute(sa.select(*_FIELDS).where(containers.c.uuid == uuid))).first()
+    return _container(row) if row else None
+
+
+async def find(connection: AsyncConnection, ident: str, scope: Mapping[str, Any]) -> Sequence[Container]:
+    """By uuid or exact name within ``scope`` (column -> value); at most two, to tell ambiguity."""
+    by = containers.c.uuid if is_uuid(ident) else containers.c.name
+    query = sa.select(*_FIELDS).where(by == ident, *_scope(scope)).limit(2)
+    return [_container(row) for row in await connection.execute(query)]
+
+
+def is_uuid(text: str) -> bool:
+    """Does ``text`` look like a uuid?"""
+    from uuid import UUID
+
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def _scope(scope: Mapping[str, Any]) -> list[sa.ColumnElement[bool]]:
+    return [containers.c[name] == value for name, value in scope.items()]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Page:
+    """What a list call asks for."""
+
+    limit: int
+    marker: str | None = None
+    sort_key: str = "id"
+    descending: bool = False
+    filters: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
+    scope: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+LIST_COLUMNS = [
+    sa.type_coerce(column, sa.Text).label(column.name)
+    if isinstance(column.type, Json | sa.DateTime)
+    else column
+    for column in _FIELDS
+    if column.name not in ("hints", "requested_networks", "exposed_ports", "registry_id")
+]
+
+
+async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[str, Any]]:
+    """Rows of one page; JSON columns as their text, times as stored, ``registry_uuid`` joined in.
+
+    Keyset paging: reads as many rows as it returns. Raises LookupError when the marker does not exist.
+    """
+    key = containers.c[wanted.sort_key]
+    conditions = _scope(wanted.scope)
+    for name, values in wanted.filters.items():
+        conditions.append(containers.c[name].in_(values))
+    if wanted.marker:
+        found = (
+            await connection.execute(
+                sa.select(containers.c.id, key.label("key")).where(
+                    containers.c.uuid == wanted.marker, *_scope(wanted.scope)
+                )
+            )
+        ).first()
+        if found is None:
+            raise LookupError(wanted.marker)
+        conditions.append(_after(key, found.key, found.id, wanted.descending))
+    order = [key.desc(), containers.c.id.desc()] if wanted.descending else [key.asc(), containers.c.id.asc()]
+    if wanted.sort_key != "id":
+        order = [key.is_(None) if not wanted.descending else key.isnot(None), *order]
+    query = (
+        sa.select(*LIST_COLUMNS, registries.c.uuid.label("registry_uuid"))
+        .select_from(containers.outerjoin(registries, containers.c.registry_id == registries.c.id))
+        .where(*conditions)
+        .order_by(*order)
+        .limit(wanted.limit)
+    )
+    return (await connection.execute(query)).mappings().all()
+
+
+def _after(key: sa.ColumnElement[Any], value: Any, row_id: int, descending: bool) -> sa.ColumnElement[bool]:
+    """Rows behind (value, id) in the order of ``page``: nulls last when ascending, first when descending."""
+    row = containers.c.id
+    if key.name == "id":
+        return row < row_id if descending else row > row_id
+    if descending:
+        if value is None:
+            return sa.or_(key.isnot(None), row < row_id)
+        return sa.and_(key.isnot(None), sa.or_(key < value, sa.and_(key == value, row < row_id)))
+    if value is None:
+        return sa.and_(key.is_(None), row > row_id)
+    return sa.or_(key > value, sa.and_(key == value, row > row_id), key.is_(None))
+
+
+async def name_taken(connection: AsyncConnection, name: str, project_id: str | None) -> bool:
+    """Is there a container of that name, letter case aside (within the project, or anywhere for None)?"""
+    query = sa.select(containers.c.id).where(containers.c.name_key == name.lower()).limit(1)
+    if project_id is not None:
+        query = query.where(containers.c.project_id == project_id)
+    return (await connection.execute(query)).first() is not None
+
+
+async def update(
+    connection: AsyncConnection, uuid: str, expect: Mapping[str, Any], values: Mapping[str, Any], now: datetime
+) -> bool:
+    """Guarded write: change the row if every column of ``expect`` is as named. A tuple means "any of", None "is null".
+
+    False when the row moved on (or is gone): the caller reads again and decides anew.
+    """
+    conditions = [containers.c.uuid == uuid]
+    for name, value in expect.items():
+        column = containers.c[name]
+        if isinstance(value, tuple):
+            conditions.append(column.in_(value))
+        else:
+            conditions.append(column.is_(None) if value is None else column == value)
+    changed = dict(values)
+    if "name" in changed:
+        changed["name_key"] = changed["name"].lower()
+    result = await connection.execute(
+        containers.update()
+        .where(*conditions)
+        .values(**changed, updated_at=now, generation=containers.c.generation + 1)
+    )
+    return bool(result.rowcount)
+
+
+async def delete(connection: AsyncConnection, uuid: str, expect: Mapping[str, Any]) -> Container | None:
+    """Remove the row if it is as expected; the row removed, None when there was none."""
+    found = await find(connection, uuid, {})
+    if not found:
+        return None
+    conditions = [containers.c.uuid == uuid] + [
+        containers.c[name].in_(value) if isinstance(value, tuple) else containers.c[name] == value
+        for name, value in expect.items()
+    ]
+    result = await connection.execute(containers.delete().where(*conditions))
+    return found[0] if result.rowcount else None
+
+
+async def of_host(connection: AsyncConnection, host: str) -> Sequence[Container]:
+    """This host's rows only (rule 5)."""
+    query = sa.select(*_FIELDS).where(containers.c.host == host).order_by(containers.c.id)
+    return [_container(row) for row in await connection.execute(query)]
+
+
+async def usage_of_host(connection: AsyncConnection, host: str) -> tuple[int, float, int, int]:
+    """(containers, cores, MiB, GiB) recorded on a host, summed by the database."""
+    c = containers.c
+    row = (
+        await connection.execute(
+            sa.select(
+                sa.func.count(), sa.func.coalesce(sa.func.sum(c.cpu), 0.0), sa.func.coalesce(sa.func.sum(c.memory), 0),
+                sa.func.coalesce(sa.func.sum(c.disk), 0),
+            ).where(c.host == host)
+        )
+    ).one()
+    return int(row[0]), float(row[1]), int(row[2]), int(row[3])
+
+
+async def using_registry(connection: AsyncConnection, registry_id: int) -> bool:
+    """Does any container use this registry?"""
+    query = sa.select(containers.c.id).where(containers.c.registry_id == registry_id).limit(1)
+    return (await connection.execute(query)).first() is not None

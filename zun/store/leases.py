@@ -1,0 +1,33 @@
+"""Named leases: one process at a time does a thing (the reaper), whoever dies loses it by time."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.store.tables import leases
+
+
+async def acquire(connection: AsyncConnection, name: str, owner: str, now: datetime, length: timedelta) -> bool:
+    """Take or keep the lease; False while another owner's is valid."""
+    free = sa.or_(leases.c.owner == owner, leases.c.until < now)
+    result = await connection.execute(
+        leases.update().where(leases.c.name == name, free).values(owner=owner, until=now + length)
+    )
+    if result.rowcount:
+        return True
+    if (await connection.execute(sa.select(leases.c.name).where(leases.c.name == name))).first():
+        return False
+    try:
+        async with connection.begin_nested():
+            await connection.execute(leases.insert().values(name=name, owner=owner, until=now + length))
+    except sa.exc.IntegrityError:
+        return False
+    return True
+
+
+async def release(connection: AsyncConnection, name: str, owner: str) -> None:
+    """Give the lease up early."""
+    await connection.execute(leases.delete().where(leases.c.name == name, leases.c.owner == owner))

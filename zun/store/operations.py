@@ -1,0 +1,254 @@
+"""Queries on ``operations`` and their events: the durable record behind actions, leases and deadlines (rule 1)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.domain.operation import HIDDEN, UNFINISHED, Operation, State
+from zun.store.tables import operation_events, operations, services
+
+_FIELDS = [operations.c[field.name] for field in dataclasses.fields(Operation)]
+
+
+def _operation(row: sa.Row[Any]) -> Operation:
+    return Operation(**row._mapping)
+
+
+async def insert(
+    connection: AsyncConnection,
+    *,
+    container_uuid: str,
+    kind: str,
+    host: str,
+    request_id: str,
+    user_id: str,
+    project_id: str,
+    params: Mapping[str, Any],
+    now: datetime,
+    deadline: datetime,
+    state: str = State.QUEUED,
+    message: str | None = None,
+) -> int:
+    """Write one operation, in the transaction of the status it announces; its id."""
+    finished = state not in UNFINISHED
+    result = await connection.execute(
+        operations.insert().values(
+            container_uuid=container_uuid, kind=kind, hidden=kind in HIDDEN, host=host, request_id=request_id,
+            user_id=user_id, project_id=project_id, params=dict(params), start_time=now, deadline=deadline,
+            state=state, attempt=0, message=message, finish_time=now if finished else None,
+        )
+    )
+    return int(result.inserted_primary_key[0])
+
+
+async def unfinished_of_host(connection: AsyncConnection, host: str, limit: int = 1000) -> Sequence[Operation]:
+    """What this host still has to do, oldest first."""
+    query = (
+        sa.select(*_FIELDS)
+        .where(operations.c.host == host, operations.c.state.in_(UNFINISHED))
+        .order_by(operations.c.id)
+        .limit(limit)
+    )
+    return [_operation(row) for row in await connection.execute(query)]
+
+
+async def unfinished_of_container(connection: AsyncConnection, uuid: str) -> Sequence[Operation]:
+    """Operations of one container that have not ended, oldest first."""
+    query = (
+        sa.select(*_FIELDS)
+        .where(operations.c.container_uuid == uuid, operations.c.state.in_(UNFINISHED))
+        .order_by(operations.c.id)
+    )
+    return [_operation(row) for row in await connection.execute(query)]
+
+
+async def claim(
+    connection: AsyncConnection, operation_id: int, *, worker: str, now: datetime, lease: timedelta
+) -> Operation | None:
+    """Lease the operation to ``worker``; None when another holds it, it is not due, or it has ended."""
+    c = operations.c
+    free = sa.or_(c.worker.is_(None), c.worker == worker, c.lease_until < now)
+    result = await connection.execute(
+        operations.update()
+        .where(
+            c.id == operation_id, c.state.in_(UNFINISHED), free, sa.or_(c.not_before.is_(None), c.not_before <= now)
+        )
+        .values(state=State.RUNNING, worker=worker, lease_until=now + lease, attempt=c.attempt + 1)
+    )
+    if not result.rowcount:
+        return None
+    row = (await connection.execute(sa.select(*_FIELDS).where(c.id == operation_id))).one()
+    return _operation(row)
+
+
+async def renew(connection: AsyncConnection, worker: str, ids: Sequence[int], until: datetime) -> None:
+    """Extend the leases this worker still holds."""
+    await connection.execute(
+        operations.update()
+        .where(operations.c.id.in_(ids), operations.c.worker == worker, operations.c.state == State.RUNNING)
+        .values(lease_until=until)
+    )
+
+
+async def disown(connection: AsyncConnection, host: str, worker: str) -> None:
+    """At an agent's start: leases of the host's former agent process are void."""
+    await connection.execute(
+        operations.update()
+        .where(operations.c.host == host, operations.c.state == State.RUNNING, operations.c.worker != worker)
+        .values(worker=None, lease_until=None)
+    )
+
+
+async def finish(
+    connection: AsyncConnection, operation_id: int, *, worker: str | None, now: datetime, error: bool
+) -> bool:
+    """End the operation if ``worker`` still holds it (None: whoever holds it). False: somebody else ended it."""
+    conditions = [operations.c.id == operation_id, operations.c.state.in_(UNFINISHED)]
+    if worker is not None:
+        conditions.append(operations.c.worker == worker)
+    result = await connection.execute(
+        operations.update()
+        .where(*conditions)
+        .values(
+            state=State.FAILED if error else State.SUCCEEDED, finish_time=now, worker=None, lease_until=None,
+            message="Error" if error else None,
+        )
+    )
+    return bool(result.rowcount)
+
+
+async def postpone(connection: AsyncConnection, operation_id: int, *, worker: str, until: datetime) -> bool:
+    """Give the operation back, to be tried again at ``until``."""
+    result = await connection.execute(
+        operations.update()
+        .where(operations.c.id == operation_id, operations.c.worker == worker, operations.c.state == State.RUNNING)
+        .values(state=State.QUEUED, worker=None, lease_until=None, not_before=until)
+    )
+    return bool(result.rowcount)
+
+
+async def cancel_unfinished(connection: AsyncConnection, uuid: str, now: datetime, *, before: int) -> None:
+    """End older operations of a container that a later one makes pointless."""
+    await connection.execute(
+        operations.update()
+        .where(
+            operations.c.container_uuid == uuid, operations.c.state.in_(UNFINISHED), operations.c.id < before
+        )
+        .values(state=State.FAILED, finish_time=now, worker=None, lease_until=None, message="Error")
+    )
+
+
+async def overdue(connection: AsyncConnection, now: datetime, limit: int = 100) -> Sequence[Operation]:
+    """Operations that outlived their deadline."""
+    query = (
+        sa.select(*_FIELDS)
+        .where(operations.c.state.in_(UNFINISHED), operations.c.deadline < now)
+        .order_by(operations.c.deadline)
+        .limit(limit)
+    )
+    return [_operation(row) for row in await connection.execute(query)]
+
+
+async def get(connection: AsyncConnection, operation_id: int) -> Operation | None:
+    """One operation by id."""
+    row = (await connection.execute(sa.select(*_FIELDS).where(operations.c.id == operation_id))).first()
+    return _operation(row) if row else None
+
+
+# -- events ---------------------------------------------------------------------------------------
+
+
+async def start_event(connection: AsyncConnection, operation_id: int, event: str, now: datetime) -> int:
+    """Record that a step began; its id."""
+    result = await connection.execute(
+        operation_events.insert().values(operation_id=operation_id, event=event, start_time=now)
+    )
+    return int(result.inserted_primary_key[0])
+
+
+async def finish_event(connection: AsyncConnection, event_id: int, now: datetime, error: str | None) -> None:
+    """Record how the step ended; ``error`` is the text admins see as ``traceback``."""
+    await connection.execute(
+        operation_events.update()
+        .where(operation_events.c.id == event_id)
+        .values(finish_time=now, result="Error" if error else "Success", traceback=error)
+    )
+
+
+async def set_progress(connection: AsyncConnection, event_id: int, progress: Mapping[str, Any]) -> None:
+    """Note how far a running step is."""
+    await connection.execute(
+        operation_events.update()
+        .where(operation_events.c.id == event_id, operation_events.c.finish_time.is_(None))
+        .values(progress=dict(progress))
+    )
+
+
+async def add_event(
+    connection: AsyncConnection, operation_id: int, event: str, *, started: datetime, finished: datetime, error: str | None
+) -> None:
+    """Record a step that is over."""
+    await connection.execute(
+        operation_events.insert().values(
+            operation_id=operation_id, event=event, start_time=started, finish_time=finished,
+            result="Error" if error else "Success", traceback=error,
+        )
+    )
+
+
+# -- what the API shows as container actions -------------------------------------------------------
+
+
+async def actions(connection: AsyncConnection, uuid: str) -> Sequence[sa.RowMapping]:
+    """A container's actions, newest first."""
+    c = operations.c
+    query = sa.select(operations).where(c.container_uuid == uuid, c.hidden.is_(False)).order_by(c.id.desc())
+    return (await connection.execute(query)).mappings().all()
+
+
+async def action(connection: AsyncConnection, uuid: str, request_id: str) -> sa.RowMapping | None:
+    """The first action of one request."""
+    c = operations.c
+    query = (
+        sa.select(operations)
+        .where(c.container_uuid == uuid, c.request_id == request_id, c.hidden.is_(False))
+        .order_by(c.id)
+        .limit(1)
+    )
+    return (await connection.execute(query)).mappings().first()
+
+
+async def events(connection: AsyncConnection, operation_id: int) -> Sequence[sa.RowMapping]:
+    """Steps of one operation, newest first."""
+    c = operation_events.c
+    query = sa.select(operation_events).where(c.operation_id == operation_id).order_by(c.id.desc())
+    return (await connection.execute(query)).mappings().all()
+
+
+async def prune(connection: AsyncConnection, before: datetime) -> int:
+    """Remove ended operations of containers that are gone, older than ``before``; how many."""
+    from zun.store.tables import containers
+
+    gone = ~sa.exists().where(containers.c.uuid == operations.c.container_uuid)
+    old = (
+        sa.select(operations.c.id)
+        .where(operations.c.finish_time < before, ~operations.c.state.in_(UNFINISHED), gone)
+        .limit(1000)
+    )
+    ids = [row[0] for row in await connection.execute(old)]
+    if ids:
+        await connection.execute(operation_events.delete().where(operation_events.c.operation_id.in_(ids)))
+        await connection.execute(operations.delete().where(operations.c.id.in_(ids)))
+    return len(ids)
+
+
+async def agent_instance(connection: AsyncConnection, host: str, binary: str) -> str | None:
+    """Which agent process owns the host's operations now."""
+    query = sa.select(services.c.instance).where(services.c.host == host, services.c.binary == binary)
+    return (await connection.execute(query)).scalar_one_or_none()

@@ -1,0 +1,357 @@
+"""The tables. The only place that names columns; Alembic's migrations are compared with it in CI."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import sqlalchemy as sa
+from sqlalchemy.types import TypeDecorator
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+_BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+class Json(TypeDecorator[Any]):
+    """A JSON value kept as text; list answers embed the text as it is (no parse on the hot path)."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
+        return None if value is None else orjson.dumps(value).decode()
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
+        return None if value is None else orjson.loads(value)
+
+
+def _when() -> Any:
+    from sqlalchemy.dialects import mysql
+
+    return sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+
+
+def _id() -> sa.Column[int]:
+    return sa.Column("id", _BIG, primary_key=True, autoincrement=True)
+
+
+containers = sa.Table(
+    "containers",
+    metadata,
+    _id(),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("generation", sa.Integer, nullable=False, default=0),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("name_key", sa.String(255), nullable=False),  # lower case, for the unique-name check
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("image", sa.String(255), nullable=False),
+    sa.Column("image_driver", sa.String(255), nullable=False),
+    sa.Column("command", Json),
+    sa.Column("entrypoint", Json),
+    sa.Column("cpu", sa.Float, nullable=False),
+    sa.Column("cpu_policy", sa.String(16), nullable=False),
+    sa.Column("memory", sa.Integer, nullable=False),
+    sa.Column("disk", sa.Integer, nullable=False),
+    sa.Column("workdir", sa.Text),
+    sa.Column("hostname", sa.String(255)),
+    sa.Column("environment", Json),
+    sa.Column("labels", Json),
+    sa.Column("restart_policy", Json),
+    sa.Column("interactive", sa.Boolean, nullable=False),
+    sa.Column("tty", sa.Boolean, nullable=False),
+    sa.Column("auto_remove", sa.Boolean, nullable=False),
+    sa.Column("auto_heal", sa.Boolean, nullable=False),
+    sa.Column("privileged", sa.Boolean, nullable=False),
+    sa.Column("runtime", sa.String(255)),
+    sa.Column("image_pull_policy", sa.String(16)),
+    sa.Column("availability_zone", sa.String(255)),
+    sa.Column("hints", Json),
+    sa.Column("healthcheck", Json),
+    sa.Column("exposed_ports", Json),
+    sa.Column("security_groups", Json),
+    sa.Column("requested_networks", Json),
+    sa.Column("registry_id", _BIG, sa.ForeignKey("registries.id")),
+    sa.Column("host", sa.String(255)),
+    sa.Column("container_id", sa.String(255)),
+    sa.Column("status", sa.String(20), nullable=False),
+    sa.Column("status_reason", sa.Text),
+    sa.Column("status_detail", sa.String(255)),
+    sa.Column("task_state", sa.String(32)),
+    sa.Column("ports", Json),
+    sa.Column("addresses", Json),
+    sa.Column("engine_image", sa.String(255)),
+    sa.Column("created_at", _when(), nullable=False),
+    sa.Column("updated_at", _when()),
+    sa.Column("started_at", _when()),
+    sa.Index("ix_containers_project_id_id", "project_id", "id"),
+    sa.Index("ix_containers_host_id", "host", "id"),
+    sa.Index("ix_containers_name", "name"),
+    sa.Index("ix_containers_name_key", "name_key"),
+    sa.Index("ix_containers_registry_id", "registry_id"),
+)
+
+volume_mappings = sa.Table(
+    "volume_mappings",
+    metadata,
+    _id(),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("container_uuid", sa.String(36), nullable=False, index=True),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("driver", sa.String(16), nullable=False),
+    sa.Column("destination", sa.Text, nullable=False),
+    sa.Column("volume_id", sa.String(36), index=True),
+    sa.Column("auto_remove", sa.Boolean, nullable=False),
+    sa.Column("contents", sa.Text().with_variant(sa.Text(2**24 - 1), "mysql", "mariadb")),
+    sa.Column("connection", Json),
+)
+
+operations = sa.Table(
+    "operations",
+    metadata,
+    _id(),
+    sa.Column("container_uuid", sa.String(36), nullable=False, index=True),
+    sa.Column("kind", sa.String(32), nullable=False),
+    sa.Column("hidden", sa.Boolean, nullable=False),
+    sa.Column("request_id", sa.String(64), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("params", Json, nullable=False),
+    sa.Column("attempt", sa.Integer, nullable=False, default=0),
+    sa.Column("not_before", _when()),
+    sa.Column("worker", sa.String(64)),
+    sa.Column("lease_until", _when()),
+    sa.Column("deadline", _when(), nullable=False),
+    sa.Column("start_time", _when(), nullable=False),
+    sa.Column("finish_time", _when()),
+    sa.Column("message", sa.String(255)),
+    sa.Index("ix_operations_host_state", "host", "state"),
+    sa.Index("ix_operations_state_deadline", "state", "deadline"),
+)
+
+operation_events = sa.Table(
+    "operation_events",
+    metadata,
+    _id(),
+    sa.Column("operation_id", _BIG, sa.ForeignKey("operations.id", ondelete="CASCADE"), nullable=False, index=True),
+    sa.Column("event", sa.String(64), nullable=False),
+    sa.Column("start_time", _when(), nullable=False),
+    sa.Column("finish_time", _when()),
+    sa.Column("result", sa.String(16)),
+    sa.Column("traceback", sa.Text),
+    sa.Column("progress", Json),
+)
+
+services = sa.Table(
+    "zun_services",
+    metadata,
+    _id(),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("binary", sa.String(255), nullable=False),
+    sa.Column("disabled", sa.Boolean, nullable=False),
+    sa.Column("disabled_reason", sa.String(255)),
+    sa.Column("forced_down", sa.Boolean, nullable=False),
+    sa.Column("report_count", sa.Integer, nullable=False),
+    sa.Column("last_seen_up", _when()),
+    sa.Column("availability_zone", sa.String(255)),
+    sa.Column("instance", sa.String(64)),  # the agent process that owns the host's operations now
+    sa.Column("created_at", _when(), nullable=False),
+    sa.Column("updated_at", _when()),
+    sa.UniqueConstraint("host", "binary"),
+)
+
+compute_nodes = sa.Table(
+    "compute_nodes",
+    metadata,
+    _id(),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("hostname", sa.String(255), nullable=False, unique=True),
+    sa.Column("mem_total", sa.Integer, nullable=False),  # MiB
+    sa.Column("mem_used", sa.Integer, nullable=False),
+    sa.Column("cpus", sa.Integer, nullable=False),
+    sa.Column("cpu_used", sa.Float, nullable=False),
+    sa.Column("disk_total", sa.Integer, nullable=False),  # GiB
+    sa.Column("disk_used", sa.Integer, nullable=False),
+    sa.Column("disk_quota_supported", sa.Boolean, nullable=False),
+    sa.Column("total_containers", sa.Integer, nullable=False),
+    sa.Column("architecture", sa.String(32)),
+    sa.Column("os_type", sa.String(32)),
+    sa.Column("os", sa.String(255)),
+    sa.Column("kernel_version", sa.String(128)),
+    sa.Column("labels", Json),
+    sa.Column("runtimes", Json),
+    sa.Column("enable_cpu_pinning", sa.Boolean, nullable=False),
+    sa.Column("created_at", _when(), nullable=False),
+    sa.Column("updated_at", _when()),
+)
+
+registries = sa.Table(
+    "registries",
+    metadata,
+    _id(),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("name", sa.String(255)),
+    sa.Column("project_id", sa.String(255), nullable=False, index=True),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("domain", sa.String(255), nullable=False),
+    sa.Column("username", sa.String(255)),
+    sa.Column("password", sa.Text),  # encrypted
+    sa.Column("created_at", _when(), nullable=False),
+    sa.Column("updated_at", _when()),
+)
+
+quotas = sa.Table(
+    "quotas",
+    metadata,
+    _id(),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("resource", sa.String(32), nullable=False),
+    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sa.UniqueConstraint("project_id", "resource"),
+)
+
+quota_classes = sa.Table(
+    "quota_classes",
+    metadata,
+    _id(),
+    sa.Column("class_name", sa.String(255), nullable=False),
+    sa.Column("resource", sa.String(32), nullable=False),
+    sa.Column("hard_limit", sa.Integer, nullable=False),
+    sa.UniqueConstraint("class_name", "resource"),
+)
+
+quota_usages = sa.Table(
+    "quota_usages",
+    metadata,
+    sa.Column("project_id", sa.String(255), primary_key=True),
+    sa.Column("containers", sa.Integer, nullable=False),
+    sa.Column("cpu", sa.Integer, nullable=False),  # millicores
+    sa.Column("memory", sa.Integer, nullable=False),  # MiB
+    sa.Column("disk", sa.Integer, nullable=False),  # GiB
+)
+
+leases = sa.Table(
+    "leases",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("owner", sa.String(64), nullable=False),
+    sa.Column("until", _when(), nullable=False),
+)
+
+settings = sa.Table(
+    "settings",
+    metadata,
+    sa.Column("name", sa.String(64), primary_key=True),
+    sa.Column("value", sa.Text, nullable=False),
+)
+
+# -- the embedded identity, placement, network and volume services --------------------------------
+
+local_tokens = sa.Table(
+    "local_tokens",
+    metadata,
+    _id(),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("token_hash", sa.String(64), nullable=False, unique=True),  # SHA-256, hexadecimal
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("project_name", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("user_name", sa.String(255), nullable=False),
+    sa.Column("role", sa.String(32), nullable=False),
+    sa.Column("created_at", _when(), nullable=False),
+    sa.Column("expires_at", _when()),
+    sa.Column("revoked_at", _when()),
+)
+
+local_projects = sa.Table(
+    "local_projects",
+    metadata,
+    sa.Column("id", sa.String(36), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("created_at", _when(), nullable=False),
+)
+
+local_providers = sa.Table(
+    "local_providers",
+    metadata,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False, unique=True),
+    sa.Column("generation", sa.Integer, nullable=False),
+    sa.Column("traits", Json, nullable=False),
+    sa.Column("aggregates", Json, nullable=False),
+)
+
+local_inventories = sa.Table(
+    "local_inventories",
+    metadata,
+    sa.Column("provider_uuid", sa.String(36), sa.ForeignKey("local_providers.uuid"), primary_key=True),
+    sa.Column("resource_class", sa.String(64), primary_key=True),
+    sa.Column("total", sa.Integer, nullable=False),
+    sa.Column("reserved", sa.Integer, nullable=False),
+    sa.Column("allocation_ratio", sa.Float, nullable=False),
+    sa.Column("max_unit", sa.Integer, nullable=False),
+    sa.Column("used", sa.Integer, nullable=False),  # sum of the allocations, kept in their transaction
+)
+
+local_allocations = sa.Table(
+    "local_allocations",
+    metadata,
+    sa.Column("consumer", sa.String(36), primary_key=True),
+    sa.Column("resource_class", sa.String(64), primary_key=True),
+    sa.Column("provider_uuid", sa.String(36), sa.ForeignKey("local_providers.uuid"), nullable=False, index=True),
+    sa.Column("amount", sa.Integer, nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+)
+
+local_networks = sa.Table(
+    "local_networks",
+    metadata,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("subnet_uuid", sa.String(36), nullable=False),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("shared", sa.Boolean, nullable=False),
+    sa.Column("cidr", sa.String(64), nullable=False, unique=True),
+    sa.Column("gateway", sa.String(64), nullable=False),
+    sa.Column("is_default", sa.Boolean, nullable=False),
+    sa.Column("last_used_at", _when()),
+    sa.Column("created_at", _when(), nullable=False),
+    sa.UniqueConstraint("project_id", "name"),
+)
+
+local_ports = sa.Table(
+    "local_ports",
+    metadata,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("network_uuid", sa.String(36), sa.ForeignKey("local_networks.uuid"), nullable=False),
+    sa.Column("device_id", sa.String(36), index=True),
+    sa.Column("position", sa.Integer, nullable=False),  # order of the container's interfaces
+    sa.Column("address", sa.String(64), nullable=False),
+    sa.Column("mac", sa.String(32), nullable=False),
+    sa.UniqueConstraint("network_uuid", "address"),
+    sa.UniqueConstraint("device_id", "position"),
+)
+
+local_volumes = sa.Table(
+    "local_volumes",
+    metadata,
+    sa.Column("uuid", sa.String(36), primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("size", sa.Integer),  # GiB; null = a plain directory
+    sa.Column("created_at", _when(), nullable=False),
+    sa.Index("ix_local_volumes_project_id_name", "project_id", "name"),
+)
