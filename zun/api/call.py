@@ -1,0 +1,77 @@
+"""One API call as a handler sees it: who, which version, which arguments; and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from zun.control.base import Control
+from zun.domain.caller import Caller
+
+
+class Version(NamedTuple):
+    """A microversion; compares as a tuple."""
+
+    major: int
+    minor: int
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}"
+
+
+MIN_VERSION = Version(1, 1)
+MAX_VERSION = Version(1, 40)
+
+
+class Policy(Protocol):
+    """Answers the operator's policy rules."""
+
+    def check(self, rule: str, caller: Caller, target: Mapping[str, Any] | None = None) -> bool:
+        """Does ``rule`` allow the caller on ``target`` (default: the caller's own project and user)?"""
+        ...
+
+    def enforce(self, rule: str, caller: Caller, target: Mapping[str, Any] | None = None) -> None:
+        """Raise PolicyNotAuthorized unless ``check``."""
+        ...
+
+    def hidden_fields(self, prefix: str, caller: Caller, target: Mapping[str, Any] | None = None) -> frozenset[str]:
+        """Fields whose rule ``<prefix>:<field>`` exists and denies the caller (``container:get_one``)."""
+        ...
+
+
+@dataclass(slots=True)
+class Call:
+    """A decoded, authenticated and version-checked request."""
+
+    control: Control
+    policy: Policy
+    caller: Caller
+    version: Version
+    request_id: str
+    base_url: str
+    """Scheme and host, no trailing slash: base of links."""
+    path: Mapping[str, str]
+    """Path parameters, percent-decoded."""
+    query: Mapping[str, list[str]]
+    """Query parameters as sent, every value kept."""
+    body: Mapping[str, Any]
+    """The JSON object (or form) of the body; {} when none."""
+    args: Any = None
+    """Instance of the route's model, validated from body and query merged; None without a model."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """What a handler returns: ``body`` None with 202/200 is the JSON text ``null``; 204 has none.
+
+    ``body`` may hold ``orjson.Fragment`` for JSON text from the database.
+    """
+
+    body: Any = None
+    status: int | None = None
+    """None = the route's success status."""
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Call], Awaitable[Answer]]

@@ -1,0 +1,32 @@
+"""What every control function needs: the ports and the store, chosen by ``wiring``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zun.bus.base import Bus
+from zun.control.secrets import Cipher
+from zun.domain.clock import Clock
+from zun.network.base import Network
+from zun.placement.base import Placement
+from zun.store.database import Database
+from zun.volume.base import Volumes
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """Passed to each control function; holds no state of its own."""
+
+    conf: Any
+    db: Database
+    clock: Clock
+    bus: Bus
+    placement: Placement
+    network: Network
+    volumes: Mapping[str, Volumes]
+    """Volume drivers by name; the first one makes volumes for ``size``."""
+    cipher: Cipher
+    deployment_id: str
+    """Marks what this deployment makes in engines, with the host: ``<deployment id>/<host>``."""
