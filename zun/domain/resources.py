@@ -32,3 +32,10 @@ class Amounts:
         if self.disk:
             wanted[DISK_GB] = self.disk
         return wanted
+
+    def on_host(self, *, default_disk: int, disk_quota_supported: bool) -> Amounts:
+        """What the node will enforce: without ``disk`` a node with quotas limits to ``default_disk`` GiB, and what
+        is limited is claimed (S6.10)."""
+        if self.disk or not disk_quota_supported:
+            return self
+        return Amounts(self.cpu, self.memory, default_disk)

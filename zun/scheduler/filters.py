@@ -1,0 +1,139 @@
+"""Filters: may this host run that container? Pure functions over plain facts; the registry names them.
+
+Part of the API process. Imports the domain only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from zun.domain.resources import Amounts
+
+
+class UnknownFilter(ValueError):
+    """``[scheduler]/enabled_filters`` names a filter that does not exist; the message lists what does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """A candidate as recorded. Memory MiB, disk GiB, cpus cores; ``used`` and ``capacity`` are Placement's."""
+
+    hostname: str
+    provider_uuid: str
+    zone: str
+    disabled: bool
+    up: bool
+    cpus: int = 0
+    cpu_used: float = 0.0
+    mem_total: int = 0
+    mem_used: int = 0
+    disk_total: int = 0
+    disk_used: int = 0
+    disk_quota_supported: bool = False
+    cpu_pinning: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    runtimes: Sequence[str] = ()
+    used: Mapping[str, int] = field(default_factory=dict)
+    capacity: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a container asks of a host. ``zone``, ``runtime`` and ``host`` None: any."""
+
+    consumer: str
+    """The container's uuid, the consumer in Placement (S1.12)."""
+    project_id: str
+    user_id: str
+    amounts: Amounts
+    zone: str | None = None
+    runtime: str | None = None
+    host: str | None = None
+    """The host asked for by name (``host`` of the request)."""
+    cpu_policy: str = "shared"
+    hints: Mapping[str, Any] = field(default_factory=dict)
+
+
+Filter = Callable[[Host, Wanted], bool]
+"""True: the host may run it."""
+
+
+def availability_zone(host: Host, wanted: Wanted) -> bool:
+    """The zone asked for, or any when none is (S6.7)."""
+    return wanted.zone is None or host.zone == wanted.zone
+
+
+def compute(host: Host, wanted: Wanted) -> bool:
+    """Neither disabled nor down: such a node gets no new container at once (S6.5)."""
+    return host.up and not host.disabled
+
+
+def runtime(host: Host, wanted: Wanted) -> bool:
+    """The node knows the runtime asked for."""
+    return wanted.runtime is None or wanted.runtime in host.runtimes
+
+
+def cpu(host: Host, wanted: Wanted) -> bool:
+    """Real cores are free: no overcommit, whatever ratio Placement counts with."""
+    return host.cpu_used + wanted.amounts.cpu <= host.cpus
+
+
+def ram(host: Host, wanted: Wanted) -> bool:
+    """Real memory is free."""
+    return host.mem_used + wanted.amounts.memory <= host.mem_total
+
+
+def disk(host: Host, wanted: Wanted) -> bool:
+    """Room on disk, and a node that can enforce the size."""
+    if not wanted.amounts.disk:
+        return True
+    return host.disk_quota_supported and host.disk_used + wanted.amounts.disk <= host.disk_total
+
+
+def label(host: Host, wanted: Wanted) -> bool:
+    """Each hint ``label:<key>`` equals the node's engine label of that key."""
+    prefix = "label:"
+    asked = {name[len(prefix) :]: str(value) for name, value in wanted.hints.items() if name.startswith(prefix)}
+    return all(host.labels.get(key) == value for key, value in asked.items())
+
+
+def cpu_set(host: Host, wanted: Wanted) -> bool:
+    """Dedicated cores only where the node pins."""
+    return wanted.cpu_policy != "dedicated" or host.cpu_pinning
+
+
+FILTERS: Mapping[str, Filter] = {
+    "AvailabilityZoneFilter": availability_zone,
+    "ComputeFilter": compute,
+    "RuntimeFilter": runtime,
+    "CPUFilter": cpu,
+    "RamFilter": ram,
+    "DiskFilter": disk,
+    "LabelFilter": label,
+    "CpuSetFilter": cpu_set,
+}
+
+
+def enabled(names: Sequence[str]) -> Mapping[str, Filter]:
+    """The filters of ``[scheduler]/enabled_filters``, in order. Raises UnknownFilter."""
+    unknown = [name for name in names if name not in FILTERS]
+    if unknown:
+        raise UnknownFilter(
+            f"[scheduler]/enabled_filters: unknown filter {', '.join(unknown)}; known are {', '.join(FILTERS)}."
+        )
+    return {name: FILTERS[name] for name in names}
+
+
+def passing(
+    hosts: Sequence[Host], wanted: Wanted, filters: Mapping[str, Filter]
+) -> tuple[Sequence[Host], Mapping[str, int]]:
+    """The hosts every filter lets through, and how many each filter rejected."""
+    left, rejected = list(hosts), {}
+    for name, fits in filters.items():
+        kept = [host for host in left if fits(host, wanted)]
+        if len(kept) != len(left):
+            rejected[name] = len(left) - len(kept)
+        left = kept
+    return left, rejected

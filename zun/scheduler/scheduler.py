@@ -1,0 +1,132 @@
+"""The scheduler: Placement's candidates, filtered, weighed, claimed. Runs in the API process (S1.1).
+
+The claim is taken before any operation is written for the node (S1.2).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from zun.domain.clock import Clock
+from zun.domain.errors import ZunError
+from zun.domain.resources import DISABLED_TRAIT
+from zun.domain.service import is_up
+from zun.placement.base import Candidate, Placement
+from zun.scheduler.filters import Host, Wanted, enabled, passing
+from zun.scheduler.weights import best_first
+from zun.store import candidates as store
+from zun.store.database import Database
+
+LOG = logging.getLogger(__name__)
+
+
+class Tools(Protocol):
+    """The part of ``Control`` the scheduler uses."""
+
+    @property
+    def conf(self) -> Any: ...
+    @property
+    def db(self) -> Database: ...
+    @property
+    def clock(self) -> Clock: ...
+    @property
+    def placement(self) -> Placement: ...
+
+
+class NoValidHost(ZunError):
+    """No host can take the container; ``message`` says how far the choice came, for operators (S1.10, S1.25)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The host chosen; its share of Placement is claimed for the container."""
+
+    host: str
+    provider_uuid: str
+
+
+async def select(control: Tools, wanted: Wanted) -> Selection:
+    """Choose and claim a host (S1.9, S1.12). Raises NoValidHost; PlacementUnavailable passes through, because
+    "not reachable" is not "not enough hosts"."""
+    conf = control.conf
+    resources = wanted.amounts.placement(fractional=conf.compute.fractional_cpu)
+    candidates = await control.placement.candidates(
+        resources, forbidden_traits=frozenset({DISABLED_TRAIT}), limit=conf.scheduler.max_placement_results
+    )
+    if not candidates:
+        LOG.warning(
+            "Got no allocation candidates from the Placement API container=%s resources=%s; the nodes are full, "
+            "disabled, or none has reported its inventory",
+            wanted.consumer,
+            _text(resources),
+        )
+        raise NoValidHost("Placement has no candidate with enough room.")
+    hosts = await _hosts(control, wanted, candidates)
+    fitting, rejected = passing(hosts, wanted, enabled(conf.scheduler.enabled_filters))
+    if not fitting:
+        LOG.warning(
+            "No host passed the filters container=%s candidates=%d unregistered_or_not_asked=%d rejected_by=%s",
+            wanted.consumer,
+            len(candidates),
+            len(candidates) - len(hosts),
+            _text(rejected) or "none",
+        )
+        raise NoValidHost(f"All {len(candidates)} candidate hosts were rejected: {_text(rejected) or 'not asked for'}.")
+    return await _claim_first(control, wanted, best_first(fitting, resources))
+
+
+async def _claim_first(control: Tools, wanted: Wanted, hosts: Sequence[Host]) -> Selection:
+    """The best host that still has room when claimed; another request may have taken it since the look."""
+    conf = control.conf
+    for host in hosts:
+        amounts = wanted.amounts.on_host(default_disk=conf.default_disk, disk_quota_supported=host.disk_quota_supported)
+        claimed = await control.placement.claim(
+            wanted.consumer,
+            host.provider_uuid,
+            amounts.placement(fractional=conf.compute.fractional_cpu),
+            project_id=wanted.project_id,
+            user_id=wanted.user_id,
+        )
+        if claimed:
+            LOG.info("host chosen container=%s host=%s", wanted.consumer, host.hostname)
+            return Selection(host.hostname, host.provider_uuid)
+        LOG.info("claim lost container=%s host=%s: trying the next", wanted.consumer, host.hostname)
+    LOG.warning("every claim was refused container=%s hosts=%d", wanted.consumer, len(hosts))
+    raise NoValidHost(f"None of {len(hosts)} fitting hosts had room left when it was claimed.")
+
+
+async def _hosts(control: Tools, wanted: Wanted, candidates: Sequence[Candidate]) -> Sequence[Host]:
+    """Candidates joined with their node and service rows: one query, of these hosts only (S6.5, rule 5)."""
+    conf, now = control.conf, control.clock.now()
+    by_name = {found.name: found for found in candidates if wanted.host is None or found.name == wanted.host}
+    async with control.db.read() as connection:
+        rows = await store.of_hosts(connection, list(by_name))
+    return [
+        Host(
+            hostname=row["hostname"],
+            provider_uuid=by_name[row["hostname"]].provider_uuid,
+            zone=row["availability_zone"] or conf.default_availability_zone,
+            disabled=row["disabled"],
+            up=is_up(row, now, conf.service_down_time),
+            cpus=row["cpus"],
+            cpu_used=row["cpu_used"],
+            mem_total=row["mem_total"],
+            mem_used=row["mem_used"],
+            disk_total=row["disk_total"],
+            disk_used=row["disk_used"],
+            disk_quota_supported=row["disk_quota_supported"],
+            cpu_pinning=row["enable_cpu_pinning"],
+            labels=row["labels"] or {},
+            runtimes=row["runtimes"] or (),
+            used=by_name[row["hostname"]].used,
+            capacity=by_name[row["hostname"]].capacity,
+        )
+        for row in rows
+    ]
+
+
+def _text(amounts: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}: {amount}" for name, amount in amounts.items())

@@ -1,0 +1,22 @@
+"""Weights: which of the fitting hosts is best. Spread: most free by fraction, once the container is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from zun.scheduler.filters import Host
+
+
+def free_fraction(host: Host, resources: Mapping[str, int]) -> float:
+    """Mean share of the asked classes that stays free after placing, 1.0 = empty; classes without capacity count 0."""
+    shares = []
+    for name, amount in resources.items():
+        capacity = host.capacity.get(name, 0)
+        left = capacity - host.used.get(name, 0) - amount
+        shares.append(left / capacity if capacity > 0 else 0.0)
+    return sum(shares) / len(shares) if shares else 0.0
+
+
+def best_first(hosts: Sequence[Host], resources: Mapping[str, int]) -> Sequence[Host]:
+    """Hosts by free fraction, equal ones by name: the same facts always give the same order."""
+    return sorted(hosts, key=lambda host: (-free_fraction(host, resources), host.hostname))

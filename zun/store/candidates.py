@@ -1,0 +1,52 @@
+"""What the scheduler and the host check read of nodes and their services: one query, of the hosts named only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.domain.service import COMPUTE
+from zun.store.tables import compute_nodes, services
+
+_HEARTBEAT = (
+    services.c.disabled,
+    services.c.forced_down,
+    services.c.last_seen_up,
+    services.c.availability_zone,
+    services.c.created_at,
+    services.c.updated_at,
+)
+
+
+async def of_hosts(connection: AsyncConnection, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    """Node columns and the agent's heartbeat of the hosts named; a host without either is left out."""
+    nodes = [column for column in compute_nodes.c if column.name not in ("created_at", "updated_at")]
+    query = (
+        sa.select(*nodes, *_HEARTBEAT)
+        .select_from(compute_nodes.join(services, services.c.host == compute_nodes.c.hostname))
+        .where(compute_nodes.c.hostname.in_(names), services.c.binary == COMPUTE)
+    )
+    return [dict(row) for row in (await connection.execute(query)).mappings()]
+
+
+async def heartbeat(connection: AsyncConnection, host: str) -> Mapping[str, Any] | None:
+    """The heartbeat columns of one host's agent; None when it never registered."""
+    query = sa.select(*_HEARTBEAT).where(services.c.host == host, services.c.binary == COMPUTE)
+    row = (await connection.execute(query)).mappings().first()
+    return dict(row) if row else None
+
+
+async def provider(connection: AsyncConnection, host: str) -> tuple[str, bool] | None:
+    """(provider uuid, can it limit disk) of a host; None when it is not known."""
+    c = compute_nodes.c
+    row = (await connection.execute(sa.select(c.uuid, c.disk_quota_supported).where(c.hostname == host))).first()
+    return (row.uuid, bool(row.disk_quota_supported)) if row else None
+
+
+async def any_pinning(connection: AsyncConnection) -> bool:
+    """Does any node dedicate cores?"""
+    query = sa.select(compute_nodes.c.id).where(compute_nodes.c.enable_cpu_pinning.is_(True)).limit(1)
+    return (await connection.execute(query)).first() is not None
