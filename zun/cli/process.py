@@ -1,0 +1,30 @@
+"""One running process of the product: its event loop, its logs, and how it says why it stopped."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
+
+
+def run_process(conf: Any, *, api: bool, compute: bool, ready: Callable[[], None] | None = None) -> None:
+    """Runs until SIGTERM or SIGINT."""
+    import uvloop
+
+    from zun import wiring
+
+    set_up_logs(conf)
+    uvloop.run(wiring.run(conf, api=api, compute=compute, ready=ready))
+
+
+def set_up_logs(conf: Any) -> None:
+    """oslo.log with the operator's options; to stderr unless [DEFAULT]/log_file says otherwise."""
+    from oslo_log import log
+
+    conf.set_default("logging_default_format_string", LOG_FORMAT)
+    conf.set_default("logging_context_format_string", LOG_FORMAT)
+    log.setup(conf, "zun")
+    for name in ("aiosqlite", "asyncio", "uvicorn.access", "sqlalchemy.engine"):
+        logging.getLogger(name).setLevel(logging.WARNING)
