@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# make test-quick: the tests that need no engine and no other program.
+source "$(dirname "$0")/lib.sh"
+
+exclusive
+ensure_venv test '[test]'
+flock -u 9
+exec "$VENV/bin/python" -m pytest -n 2 --dist loadgroup -m "not engine and not slow" tests/unit tests/contract tests/api "$@"
