@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from zun.domain import errors
@@ -91,7 +92,7 @@ def require(operation: str, uuid: str, status: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the API shows for what the engine says."""
+    """What the API shows for what the engine says. ``detail`` is a template: see ``render_detail``."""
 
     status: str
     detail: str | None
@@ -107,40 +108,49 @@ def age_text(seconds: float) -> str | None:
     return None
 
 
-def read_engine(observed: Observed, current: str, now: datetime) -> Reading:
-    """Map engine facts to status and detail; ``current`` is the stored status (states.md §4)."""
+_MOMENT = re.compile(r"@(\d+)")
 
-    def since(moment: datetime | None) -> str | None:
-        return age_text((now - moment).total_seconds()) if moment else None
 
+def _at(moment: datetime) -> str:
+    return f"@{int(moment.replace(tzinfo=UTC).timestamp())}"
+
+
+def render_detail(template: str | None, now: float) -> str | None:
+    """``Up @1764425000`` to ``Up 5 mins``; None when the age is under one second. ``now``: seconds of the epoch.
+
+    Stored details hold the moment, not the age, so that time passing changes no row.
+    """
+    if template is None or (found := _MOMENT.search(template)) is None:
+        return template
+    age = age_text(now - int(found[1]))
+    return template.replace(found[0], age) if age else None
+
+
+def read_engine(observed: Observed, current: str) -> Reading:
+    """Map engine facts to status and detail template; ``current`` is the stored status (states.md §4)."""
     state = observed.state
-    if observed.error and state not in ("running", "paused", "restarting"):
+    started, finished = observed.started_at, observed.finished_at
+    exited = f"Exited({observed.exit_code}) {_at(finished)} ago" if finished else None
+    if observed.error and state not in ("running", "paused", "restarting", "created"):
         word = S.STOPPED if state in ("exited", "removing") else state.capitalize()
-        known = word if word in set(Status) else S.UNKNOWN
-        if state == "created" and current == S.CREATING:
-            known = S.CREATED
-        ago = since(observed.finished_at)
-        detail = f"Exited({observed.exit_code}) {ago} ago (error)" if ago else None
-        return Reading(known, detail)
-    if state == "paused":
-        up = since(observed.started_at)
-        return Reading(S.PAUSED, f"Up {up} (paused)" if up else None)
-    if state == "restarting":
-        return Reading(S.RESTARTING, "Restarting")
-    if state == "running":
-        up = since(observed.started_at)
-        return Reading(S.RUNNING, f"Up {up}" if up else None)
-    if state == "dead":
-        return Reading(S.DEAD, "Dead")
-    if observed.started_at is None:
-        if current == S.CREATING:
-            return Reading(S.CREATED, "Created")
-        if current in (S.CREATED, S.RESTARTING, S.ERROR, S.REBUILDING):
-            return Reading(current, "Created" if current == S.CREATED else None)
-        if state == "created":
-            return Reading(S.CREATED, "Created")
-        return Reading(S.UNKNOWN, None, "unexpected container state")
-    if observed.finished_at is None:
+        return Reading(word if word in set(Status) else S.UNKNOWN, f"{exited} (error)" if exited else None)
+    match state:
+        case "paused":
+            return Reading(S.PAUSED, f"Up {_at(started)} (paused)" if started else None)
+        case "restarting":
+            return Reading(S.RESTARTING, "Restarting")
+        case "running":
+            return Reading(S.RUNNING, f"Up {_at(started)}" if started else None)
+        case "dead":
+            return Reading(S.DEAD, "Dead")
+        case "created" if started is None:
+            keep = current in (S.ERROR, S.RESTARTING, S.REBUILDING)
+            return Reading(current, None) if keep else Reading(S.CREATED, "Created")
+    if started is None or finished is None:
         return Reading(S.UNKNOWN, "", "unexpected container state")
-    ago = since(observed.finished_at)
-    return Reading(S.STOPPED, f"Exited({observed.exit_code}) {ago} ago " if ago else None)
+    return Reading(S.STOPPED, f"{exited} ")
+
+
+def status_of_list(state: str) -> str | None:
+    """Status for the engine's list form; None where only an inspect can tell."""
+    return {"paused": S.PAUSED, "running": S.RUNNING, "dead": S.DEAD, "restarting": S.RESTARTING}.get(state)

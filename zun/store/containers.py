@@ -16,10 +16,13 @@ from zun.store.tables import Json, containers, registries
 _FIELDS = [containers.c[field.name] for field in dataclasses.fields(Container)]
 
 SORTABLE = frozenset(
-    "id uuid name project_id user_id image image_driver status status_reason status_detail task_state cpu cpu_policy "
-    "memory disk workdir hostname host interactive tty auto_remove auto_heal runtime image_pull_policy created_at "
-    "updated_at started_at".split()
-)
+    {
+        "id", "uuid", "name", "project_id", "user_id", "image", "image_driver", "status", "status_reason",
+        "status_detail", "task_state", "cpu", "cpu_policy", "memory", "disk", "workdir", "hostname", "host",
+        "interactive", "tty", "auto_remove", "auto_heal", "runtime", "image_pull_policy", "created_at", "updated_at",
+        "started_at",
+    }
+)  # fmt: skip
 """Columns a list may be sorted by; nothing secret, nothing unbounded."""
 
 FILTERS = ("name", "image", "project_id", "user_id", "memory", "host", "task_state", "status", "auto_remove")
@@ -76,9 +79,7 @@ class Page:
 
 
 LIST_COLUMNS = [
-    sa.type_coerce(column, sa.Text).label(column.name)
-    if isinstance(column.type, Json | sa.DateTime)
-    else column
+    sa.type_coerce(column, sa.Text).label(column.name) if isinstance(column.type, Json | sa.DateTime) else column
     for column in _FIELDS
     if column.name not in ("hints", "requested_networks", "exposed_ports", "registry_id")
 ]
@@ -104,6 +105,7 @@ async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[st
         if found is None:
             raise LookupError(wanted.marker)
         conditions.append(_after(key, found.key, found.id, wanted.descending))
+    order: list[sa.ColumnElement[Any]]
     order = [key.desc(), containers.c.id.desc()] if wanted.descending else [key.asc(), containers.c.id.asc()]
     if wanted.sort_key != "id":
         order = [key.is_(None) if not wanted.descending else key.isnot(None), *order]
@@ -114,7 +116,7 @@ async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[st
         .order_by(*order)
         .limit(wanted.limit)
     )
-    return (await connection.execute(query)).mappings().all()
+    return [dict(row) for row in (await connection.execute(query)).mappings()]
 
 
 def _after(key: sa.ColumnElement[Any], value: Any, row_id: int, descending: bool) -> sa.ColumnElement[bool]:
@@ -157,9 +159,7 @@ async def update(
     if "name" in changed:
         changed["name_key"] = changed["name"].lower()
     result = await connection.execute(
-        containers.update()
-        .where(*conditions)
-        .values(**changed, updated_at=now, generation=containers.c.generation + 1)
+        containers.update().where(*conditions).values(**changed, updated_at=now, generation=containers.c.generation + 1)
     )
     return bool(result.rowcount)
 
@@ -189,7 +189,9 @@ async def usage_of_host(connection: AsyncConnection, host: str) -> tuple[int, fl
     row = (
         await connection.execute(
             sa.select(
-                sa.func.count(), sa.func.coalesce(sa.func.sum(c.cpu), 0.0), sa.func.coalesce(sa.func.sum(c.memory), 0),
+                sa.func.count(),
+                sa.func.coalesce(sa.func.sum(c.cpu), 0.0),
+                sa.func.coalesce(sa.func.sum(c.memory), 0),
                 sa.func.coalesce(sa.func.sum(c.disk), 0),
             ).where(c.host == host)
         )

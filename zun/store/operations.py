@@ -16,6 +16,11 @@ from zun.store.tables import operation_events, operations, services
 _FIELDS = [operations.c[field.name] for field in dataclasses.fields(Operation)]
 
 
+def _new_id(result: sa.CursorResult[Any]) -> int:
+    key = result.inserted_primary_key
+    return int(key[0]) if key else 0
+
+
 def _operation(row: sa.Row[Any]) -> Operation:
     return Operation(**row._mapping)
 
@@ -39,12 +44,23 @@ async def insert(
     finished = state not in UNFINISHED
     result = await connection.execute(
         operations.insert().values(
-            container_uuid=container_uuid, kind=kind, hidden=kind in HIDDEN, host=host, request_id=request_id,
-            user_id=user_id, project_id=project_id, params=dict(params), start_time=now, deadline=deadline,
-            state=state, attempt=0, message=message, finish_time=now if finished else None,
+            container_uuid=container_uuid,
+            kind=kind,
+            hidden=kind in HIDDEN,
+            host=host,
+            request_id=request_id,
+            user_id=user_id,
+            project_id=project_id,
+            params=dict(params),
+            start_time=now,
+            deadline=deadline,
+            state=state,
+            attempt=0,
+            message=message,
+            finish_time=now if finished else None,
         )
     )
-    return int(result.inserted_primary_key[0])
+    return _new_id(result)
 
 
 async def unfinished_of_host(connection: AsyncConnection, host: str, limit: int = 1000) -> Sequence[Operation]:
@@ -76,9 +92,7 @@ async def claim(
     free = sa.or_(c.worker.is_(None), c.worker == worker, c.lease_until < now)
     result = await connection.execute(
         operations.update()
-        .where(
-            c.id == operation_id, c.state.in_(UNFINISHED), free, sa.or_(c.not_before.is_(None), c.not_before <= now)
-        )
+        .where(c.id == operation_id, c.state.in_(UNFINISHED), free, sa.or_(c.not_before.is_(None), c.not_before <= now))
         .values(state=State.RUNNING, worker=worker, lease_until=now + lease, attempt=c.attempt + 1)
     )
     if not result.rowcount:
@@ -116,7 +130,10 @@ async def finish(
         operations.update()
         .where(*conditions)
         .values(
-            state=State.FAILED if error else State.SUCCEEDED, finish_time=now, worker=None, lease_until=None,
+            state=State.FAILED if error else State.SUCCEEDED,
+            finish_time=now,
+            worker=None,
+            lease_until=None,
             message="Error" if error else None,
         )
     )
@@ -137,9 +154,7 @@ async def cancel_unfinished(connection: AsyncConnection, uuid: str, now: datetim
     """End older operations of a container that a later one makes pointless."""
     await connection.execute(
         operations.update()
-        .where(
-            operations.c.container_uuid == uuid, operations.c.state.in_(UNFINISHED), operations.c.id < before
-        )
+        .where(operations.c.container_uuid == uuid, operations.c.state.in_(UNFINISHED), operations.c.id < before)
         .values(state=State.FAILED, finish_time=now, worker=None, lease_until=None, message="Error")
     )
 
@@ -169,7 +184,7 @@ async def start_event(connection: AsyncConnection, operation_id: int, event: str
     result = await connection.execute(
         operation_events.insert().values(operation_id=operation_id, event=event, start_time=now)
     )
-    return int(result.inserted_primary_key[0])
+    return _new_id(result)
 
 
 async def finish_event(connection: AsyncConnection, event_id: int, now: datetime, error: str | None) -> None:
@@ -191,13 +206,23 @@ async def set_progress(connection: AsyncConnection, event_id: int, progress: Map
 
 
 async def add_event(
-    connection: AsyncConnection, operation_id: int, event: str, *, started: datetime, finished: datetime, error: str | None
+    connection: AsyncConnection,
+    operation_id: int,
+    event: str,
+    *,
+    started: datetime,
+    finished: datetime,
+    error: str | None,
 ) -> None:
     """Record a step that is over."""
     await connection.execute(
         operation_events.insert().values(
-            operation_id=operation_id, event=event, start_time=started, finish_time=finished,
-            result="Error" if error else "Success", traceback=error,
+            operation_id=operation_id,
+            event=event,
+            start_time=started,
+            finish_time=finished,
+            result="Error" if error else "Success",
+            traceback=error,
         )
     )
 

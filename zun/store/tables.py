@@ -339,9 +339,10 @@ local_ports = sa.Table(
     sa.Column("network_uuid", sa.String(36), sa.ForeignKey("local_networks.uuid"), nullable=False),
     sa.Column("device_id", sa.String(36), index=True),
     sa.Column("position", sa.Integer, nullable=False),  # order of the container's interfaces
+    sa.Column("number", sa.Integer, nullable=False),  # of the address within the subnet
     sa.Column("address", sa.String(64), nullable=False),
     sa.Column("mac", sa.String(32), nullable=False),
-    sa.UniqueConstraint("network_uuid", "address"),
+    sa.UniqueConstraint("network_uuid", "number"),
     sa.UniqueConstraint("device_id", "position"),
 )
 

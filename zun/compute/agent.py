@@ -1,0 +1,65 @@
+"""zun-compute: one agent a node. Registers, then works, watches, syncs and reports until told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from zun.compute.calls import Calls
+from zun.compute.inventory import Inventory
+from zun.compute.node import Node
+from zun.compute.sync import Sync
+from zun.compute.watcher import Watcher
+from zun.compute.worker import Worker
+from zun.domain.errors import EngineUnreachable, ZunError
+from zun.store import operations
+
+LOG = logging.getLogger(__name__)
+
+
+async def run(node: Node, ready: Callable[[], None]) -> None:
+    """Run until cancelled. ``ready`` is called once the node is registered and takes operations."""
+    worker = Worker(node)
+    sync = Sync(node, lambda: worker.busy)
+    watcher = Watcher(node, sync.soon)
+    inventory = Inventory(node)
+    await _reach_engine(node)
+    await inventory.register()
+    async with node.db.write() as connection:
+        await operations.disown(connection, node.host, node.instance)
+    await _until_done(inventory)
+    await node.bus.serve(node.host, worker.ring, Calls(node, sync.soon).handlers())
+    LOG.info("action=start host=%s instance=%s result=ready", node.host, node.instance)
+    ready()
+    async with asyncio.TaskGroup() as group:
+        group.create_task(worker.run(), name="worker")
+        group.create_task(watcher.run(), name="watcher")
+        group.create_task(sync.run(), name="sync")
+        group.create_task(inventory.run(), name="inventory")
+
+
+async def _reach_engine(node: Node) -> None:
+    """Wait for the engine: a node whose engine starts later than the agent is not an error."""
+    wait = 0.5
+    while True:
+        try:
+            await node.runtime.connect()
+            return
+        except EngineUnreachable as error:
+            LOG.error("action=start host=%s result=waiting for the engine reason=%s", node.host, error.message)
+            await node.clock.sleep(wait)
+            wait = min(wait * 2, 15.0)
+
+
+async def _until_done(inventory: Inventory) -> None:
+    """The first inventory; without it the node cannot be chosen."""
+    wait = 0.5
+    while True:
+        try:
+            await inventory.refresh()
+            return
+        except ZunError as error:
+            LOG.error("action=inventory result=failed reason=%s", error.message)
+            await asyncio.sleep(wait)
+            wait = min(wait * 2, 15.0)

@@ -1,0 +1,110 @@
+"""How an operation ends: record, row, events and follow-up in one guarded transaction."""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.compute.operations.common import reason_of
+from zun.compute.work import Outcome, Work
+from zun.domain.container import Container
+from zun.domain.lifecycle import Status, Task
+from zun.domain.operation import Kind
+from zun.store import containers, operations, quotas, volume_mappings
+
+LOG = logging.getLogger(__name__)
+
+_SHOWN = ("status", "status_reason", "status_detail")
+"""Columns that a later, still unfinished operation of the same container has announced itself."""
+
+
+class Superseded(Exception):
+    """Somebody else ended the operation meanwhile; nothing of this attempt is written."""
+
+
+async def write(work: Work, outcome: Outcome) -> None:
+    """End the operation. Writes nothing if it was ended elsewhere (reaper, forced delete)."""
+    node, now = work.node, work.node.clock.now()
+    try:
+        async with node.db.write() as connection:
+            mine = await operations.finish(
+                connection, work.operation.id, worker=node.instance, now=now, error=outcome.error is not None
+            )
+            if not mine:
+                raise Superseded
+            await work.journal.write(connection)
+            if outcome.remove_row:
+                await remove_row(connection, work)
+            elif work.container is not None:
+                await _update_row(connection, work, outcome)
+            if outcome.follow_up:
+                await _follow_up(connection, work, outcome)
+    except Superseded:
+        return
+    node.usage_changed()
+
+
+async def remove_row(connection: AsyncConnection, work: Work) -> None:
+    """Remove the container's row and what belongs to it, and give its quota back (S3.12)."""
+    await volume_mappings.delete_of_container(connection, work.uuid)
+    if work.container is None:
+        return
+    removed = await containers.delete(connection, work.uuid, {})
+    if removed is not None:
+        await quotas.give_back(connection, removed.project_id, quota_of(removed))
+
+
+def quota_of(row: Container) -> dict[str, int]:
+    """What a row counts against its project: containers, millicores, MiB, GiB."""
+    return {"containers": 1, "cpu": round(row.cpu * 1000), "memory": row.memory, "disk": row.disk}
+
+
+async def _update_row(connection: AsyncConnection, work: Work, outcome: Outcome) -> None:
+    values: dict[str, Any] = dict(outcome.values)
+    later = [
+        other for other in await operations.unfinished_of_container(connection, work.uuid) if other.kind != Kind.RELEASE
+    ]
+    if later:
+        for name in _SHOWN:
+            values.pop(name, None)
+    else:
+        values["task_state"] = None
+    if outcome.follow_up == Kind.DELETE and not later:
+        values["status"], values["task_state"] = Status.DELETED, Task.DELETING
+    await containers.update(connection, work.uuid, {"host": (work.node.host,)}, values, work.node.clock.now())
+
+
+async def _follow_up(connection: AsyncConnection, work: Work, outcome: Outcome) -> None:
+    node, operation = work.node, work.operation
+    now = node.clock.now()
+    await operations.insert(
+        connection,
+        container_uuid=work.uuid,
+        kind=str(outcome.follow_up),
+        host=node.host,
+        request_id=operation.request_id,
+        user_id=operation.user_id,
+        project_id=operation.project_id,
+        params=outcome.follow_up_params,
+        now=now,
+        deadline=now + timedelta(seconds=node.conf.compute.operation_deadline),
+    )
+
+
+async def leave_tombstone(work: Work, error: Exception, back_off: timedelta) -> None:
+    """A forced delete the engine refuses: the row goes now, the operation stays and is tried until the engine,
+    answering, has nothing of it any more. Ports and allocation are given back only then."""
+    node = work.node
+    async with node.db.write() as connection:
+        await work.journal.write(connection)
+        postponed = await operations.postpone(
+            connection, work.operation.id, worker=node.instance, until=node.clock.now() + back_off
+        )
+        if postponed and work.container is not None:
+            removed = await containers.delete(connection, work.uuid, {"host": (node.host,)})
+            if removed is not None:
+                await quotas.give_back(connection, removed.project_id, quota_of(removed))
+    LOG.warning("action=delete container=%s result=tombstone reason=%s", work.uuid, reason_of(error))

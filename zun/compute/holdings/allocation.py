@@ -1,0 +1,33 @@
+"""Holding: the allocation in Placement. Taken by the API before the node hears of it (S1.2); taken again here by a
+later start or rebuild of a container whose create had failed."""
+
+from __future__ import annotations
+
+from zun.compute.holdings.base import Progress
+from zun.compute.work import Work
+from zun.domain.errors import ClaimFailed, PlacementUnavailable
+from zun.domain.resources import Amounts
+
+
+class Allocation:
+    name = "allocation"
+
+    async def ensure(self, work: Work, progress: Progress) -> None:
+        """Keep the allocation that is there, else claim. Raises ClaimFailed when there is no room."""
+        node, row = work.node, work.row
+        wanted = Amounts(row.cpu, row.memory, row.disk).placement(fractional=node.conf.compute.fractional_cpu)
+        held = await node.placement.allocation(work.uuid)
+        if held == wanted:
+            return
+        if node.provider_uuid is None:
+            raise PlacementUnavailable("The node is not yet known to Placement.")
+        claimed = await node.placement.claim(
+            work.uuid, node.provider_uuid, wanted, project_id=row.project_id, user_id=row.user_id
+        )
+        if not claimed:
+            asked = ", ".join(f"{amount} {name}" for name, amount in wanted.items())
+            raise ClaimFailed(f"the host has no room for {asked}")
+
+    async def release(self, work: Work) -> None:
+        """Empty the consumer's allocation (S3.11)."""
+        await work.node.placement.release(work.uuid)

@@ -1,0 +1,46 @@
+"""Holding: the image, present in the engine (S1.20). Nothing is released: images are shared and stay cached."""
+
+from __future__ import annotations
+
+from zun.compute.holdings.base import Progress
+from zun.compute.work import Work
+from zun.domain.errors import ImageFailed
+from zun.domain.image import ImageReference, parse_reference
+from zun.image.base import ImageRequest
+from zun.runtime.base import RegistryAuth
+from zun.store import registries
+
+
+class Image:
+    name = "image"
+
+    async def ensure(self, work: Work, progress: Progress) -> None:
+        """Pull by the container's policy; a rebuild's ``image`` and ``image_driver`` win over the row's."""
+        row, node = work.row, work.node
+        driver_name = work.params.get("image_driver") or row.image_driver
+        driver = node.images.get(driver_name)
+        if driver is None:
+            raise ImageFailed(f"This host has no image driver '{driver_name}'")
+        reference = parse_reference(work.params.get("image") or row.image)
+        reference, auth = await self._in_registry(work, reference)
+        policy = (row.image_pull_policy or "always").lower()
+        if work.operation.attempt > 1 and policy == "always" and work.params.get("healing"):
+            policy = "ifnotpresent"
+        work.prepared.image = await driver.ensure(ImageRequest(str(reference), policy, auth), progress)
+
+    async def _in_registry(self, work: Work, reference: ImageReference) -> tuple[ImageReference, RegistryAuth | None]:
+        """The reference in the container's own registry, and the credentials stored for it."""
+        if work.row.registry_id is None:
+            return reference, None
+        async with work.node.db.read() as connection:
+            registry = await registries.get_by_id(connection, work.row.registry_id)
+        if registry is None:
+            raise ImageFailed("The registry of this container no longer exists")
+        reference = reference.in_registry(registry.domain)
+        if not registry.username:
+            return reference, None
+        password = work.node.cipher.decrypt(registry.password) if registry.password else ""
+        return reference, RegistryAuth(registry.domain, registry.username, password)
+
+    async def release(self, work: Work) -> None:
+        """Images stay."""

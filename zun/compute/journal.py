@@ -1,0 +1,101 @@
+"""The steps of one operation, as the API shows them under its action.
+
+Short steps are written with the operation's end, in its transaction; a step that lasts is written while it runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.compute.node import Node
+from zun.domain.errors import ZunError
+from zun.runtime.base import PullProgress
+from zun.store import operations
+
+LOG = logging.getLogger(__name__)
+
+VISIBLE_AFTER = 0.3
+"""Seconds after which a running step is written."""
+
+
+@dataclass(slots=True)
+class Step:
+    """One step; ``progress`` is written at most twice a second."""
+
+    name: str
+    started: datetime
+    finished: datetime | None = None
+    error: str | None = None
+    row: int | None = None
+    latest: PullProgress | None = None
+
+
+class Journal:
+    """Steps of one operation in one attempt."""
+
+    def __init__(self, node: Node, operation_id: int) -> None:
+        self._node = node
+        self._operation_id = operation_id
+        self._unwritten: list[Step] = []
+        self.current: str | None = None
+
+    @asynccontextmanager
+    async def step(self, name: str) -> AsyncIterator[Callable[[PullProgress], None]]:
+        """Run a named step; yields the function that takes its progress."""
+        step = Step(name, self._node.clock.now())
+        self.current = name
+        writer = asyncio.create_task(self._write_while_running(step), name=f"journal-{name}")
+
+        def progress(value: PullProgress) -> None:
+            step.latest = value
+
+        try:
+            yield progress
+        except asyncio.CancelledError:
+            step.error = "cancelled"
+            raise
+        except ZunError as error:
+            step.error = error.message
+            raise
+        except Exception:
+            step.error = traceback.format_exc()
+            raise
+        finally:
+            step.finished = self._node.clock.now()
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+            self._unwritten.append(step)
+
+    async def _write_while_running(self, step: Step) -> None:
+        await self._node.clock.sleep(VISIBLE_AFTER)
+        async with self._node.db.write() as connection:
+            row = await operations.start_event(connection, self._operation_id, step.name, step.started)
+        step.row = row
+        written: PullProgress | None = None
+        while True:
+            if step.latest is not None and step.latest != written:
+                written = step.latest
+                shown = {"done": written.done, "total": written.total, "phase": written.phase}
+                async with self._node.db.write() as connection:
+                    await operations.set_progress(connection, row, shown)
+            await self._node.clock.sleep(0.5)
+
+    async def write(self, connection: AsyncConnection) -> None:
+        """Write what is not written yet, in the caller's transaction."""
+        for step in self._unwritten:
+            finished = step.finished or self._node.clock.now()
+            if step.row is None:
+                await operations.add_event(
+                    connection, self._operation_id, step.name, started=step.started, finished=finished, error=step.error
+                )
+            else:
+                await operations.finish_event(connection, step.row, finished, step.error)
+        self._unwritten.clear()

@@ -1,0 +1,92 @@
+"""One look at one container: the engine's facts into the row, or what follows when the engine lost it (S5.5–S5.10)."""
+
+from __future__ import annotations
+
+import logging
+import uuid as uuids
+from datetime import timedelta
+from typing import Any
+
+from zun.compute import observe
+from zun.compute.node import Node
+from zun.domain.container import Container
+from zun.domain.lifecycle import Status, Task
+from zun.domain.operation import Kind
+from zun.store import containers, operations
+
+LOG = logging.getLogger(__name__)
+
+HEALABLE = frozenset({Status.CREATED, Status.RUNNING, Status.STOPPED, Status.ERROR, Status.PAUSED, Status.UNKNOWN})
+
+
+async def refresh(node: Node, uuid: str) -> bool:
+    """Bring the row in line with the engine; True if it was changed. Leaves rows alone that an operation works on,
+    that are not this host's, or that were never made."""
+    async with node.db.read() as connection:
+        row = await containers.get(connection, uuid)
+    if row is None or row.host != node.host or row.task_state is not None or row.container_id is None:
+        return False
+    observed = await node.runtime.inspect(uuid)
+    if observed is not None and observed.owner != node.owner:
+        LOG.error("action=observe container=%s result=foreign owner=%s", uuid, observed.owner)
+        return False
+    if observed is None:
+        return await vanished(node, row)
+    values = observe.changed(row, observe.values_of(observed, row))
+    if not values:
+        return False
+    if values.get("status") == Status.RUNNING:
+        values["status_reason"] = None
+    if follow_up := observe.ends_by_itself(row, values.get("status", row.status)):
+        return await _announce(
+            node, row, follow_up, {"force": True}, values | {"status": Status.DELETED}, Task.DELETING
+        )
+    async with node.db.write() as connection:
+        return await containers.update(connection, uuid, _expected(row), values, node.clock.now())
+
+
+async def vanished(node: Node, row: Container) -> bool:
+    """The engine, answering, does not have it: remove, heal, or say so."""
+    if row.auto_remove:
+        return await _announce(node, row, Kind.DELETE, {"force": True}, {"status": Status.DELETED}, Task.DELETING)
+    if row.auto_heal and row.status in HEALABLE:
+        run = row.status in (Status.RUNNING, Status.PAUSED, Status.UNKNOWN)
+        LOG.warning("action=heal container=%s engine_id=%s", row.uuid, row.container_id)
+        params = {"run": run, "healing": True}
+        return await _announce(node, row, Kind.REBUILD, params, {"status": Status.REBUILDING}, Task.REBUILDING)
+    reason = f"No such container: {row.container_id} in {node.runtime.name}"
+    if row.status == Status.ERROR and row.status_reason == reason:
+        return False
+    values: dict[str, Any] = {"status": Status.ERROR, "status_reason": reason, "status_detail": None}
+    async with node.db.write() as connection:
+        return await containers.update(connection, row.uuid, _expected(row), values, node.clock.now())
+
+
+def _expected(row: Container) -> dict[str, Any]:
+    return {"generation": (row.generation,), "host": (row.host,), "task_state": None}
+
+
+async def _announce(
+    node: Node, row: Container, kind: str, params: dict[str, Any], values: dict[str, Any], task: Task
+) -> bool:
+    """The node's own operation, in the transaction of the status it announces; recorded like a user's."""
+    now = node.clock.now()
+    seconds = node.conf.compute.create_deadline if kind == Kind.REBUILD else node.conf.compute.operation_deadline
+    async with node.db.write() as connection:
+        done = await containers.update(connection, row.uuid, _expected(row), values | {"task_state": task}, now)
+        if done:
+            await operations.insert(
+                connection,
+                container_uuid=row.uuid,
+                kind=kind,
+                host=node.host,
+                request_id=f"req-{uuids.uuid4()}",
+                user_id=row.user_id,
+                project_id=row.project_id,
+                params=params,
+                now=now,
+                deadline=now + timedelta(seconds=seconds),
+            )
+    if done:
+        await node.bus.ring(node.host)
+    return done

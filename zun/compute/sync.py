@@ -1,0 +1,134 @@
+"""The sync: every 60 s this node's rows against the engine's list; finds what events missed, and what is nobody's.
+
+Reads this host's rows only (rule 5). What to do is decided by a pure function on both lists.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from zun.compute.node import Node
+from zun.compute.refresh import refresh
+from zun.domain.container import Container
+from zun.domain.errors import ZunError
+from zun.domain.lifecycle import status_of_list
+from zun.domain.observed import Observed
+from zun.store import containers, operations
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a sync will do: ``look`` at these closely, ``orphans`` are ours and have no row."""
+
+    look: Sequence[str]
+    orphans: Sequence[str]
+    foreign: Sequence[str]
+
+
+def plan(rows: Sequence[Container], engine: Sequence[Observed], owner: str) -> Plan:
+    """Compare both sides. Rows with a task, or never made in the engine, are left alone."""
+    seen: Mapping[str, Observed] = {item.uuid: item for item in engine}
+    known = {row.uuid for row in rows}
+    look, foreign = [], []
+    for row in rows:
+        if row.task_state is not None or row.container_id is None:
+            continue
+        item = seen.get(row.uuid)
+        if item is not None and item.owner != owner:
+            foreign.append(row.uuid)
+        elif item is None or status_of_list(item.state) != row.status:
+            look.append(row.uuid)
+    orphans = [item.uuid for item in engine if item.owner == owner and item.uuid not in known]
+    return Plan(look, orphans, foreign)
+
+
+class Sync:
+    """``soon`` asks for a run now; ``run`` works until cancelled."""
+
+    def __init__(self, node: Node, busy: Callable[[], frozenset[str]]) -> None:
+        self._node = node
+        self._busy = busy
+        self._now = asyncio.Event()
+        self._suspects: frozenset[str] = frozenset()
+        self._claims: frozenset[str] = frozenset()
+
+    def soon(self) -> None:
+        self._now.set()
+
+    async def run(self) -> None:
+        asked = self._node.conf.sync_container_state_interval
+        while True:
+            self._now.clear()
+            try:
+                LOG.info("action=sync %s", await self.once())
+            except ZunError as error:
+                LOG.warning("action=sync result=failed reason=%s", error.message)
+            try:
+                async with asyncio.timeout(None if asked < 0 else float(asked or 60)):
+                    await self._now.wait()
+            except TimeoutError:
+                continue
+
+    async def once(self) -> str:
+        """One comparison; a sentence on what it found."""
+        node = self._node
+        engine = await node.runtime.list()
+        async with node.db.read() as connection:
+            rows = await containers.of_host(connection, node.host)
+        todo = plan(rows, engine, node.owner)
+        for uuid in todo.foreign:
+            LOG.error("action=sync container=%s result=foreign: the engine's container is not this deployment's", uuid)
+        changed = 0
+        for start in range(0, len(todo.look), 16):
+            results = await asyncio.gather(*(refresh(node, uuid) for uuid in todo.look[start : start + 16]))
+            changed += sum(results)
+        removed = await self._remove_orphans(todo.orphans)
+        released = await self._release_claims({row.uuid for row in rows})
+        await node.network.collect_idle()
+        return (
+            f"rows={len(rows)} engine={len(engine)} looked={len(todo.look)} changed={changed} "
+            f"orphans={removed} claims={released}"
+        )
+
+    async def _unfinished(self) -> frozenset[str]:
+        async with self._node.db.read() as connection:
+            waiting = await operations.unfinished_of_host(connection, self._node.host)
+        return frozenset(operation.container_uuid for operation in waiting) | self._busy()
+
+    async def _remove_orphans(self, orphans: Sequence[str]) -> int:
+        """Ours, no row, no operation, and so for two syncs in a row: removed with all it holds."""
+        node, working = self._node, await self._unfinished()
+        found = frozenset(orphans) - working
+        due, self._suspects = found & self._suspects, found - self._suspects
+        for uuid in due:
+            async with node.db.read() as connection:
+                if await containers.get(connection, uuid) is not None:
+                    continue
+            LOG.warning("action=sync container=%s result=orphan removed", uuid)
+            await node.runtime.remove(uuid, force=True)
+            await node.network.release_ports(uuid)
+            await node.placement.release(uuid)
+        return len(due)
+
+    async def _release_claims(self, known: set[str]) -> int:
+        """Allocations on this node's provider whose container is gone, for two syncs in a row."""
+        node = self._node
+        if node.provider_uuid is None:
+            return 0
+        held = frozenset(await node.placement.consumers(node.provider_uuid))
+        loose = held - known - await self._unfinished()
+        due, self._claims = loose & self._claims, loose - self._claims
+        released = 0
+        for uuid in due:
+            async with node.db.read() as connection:
+                row = await containers.get(connection, uuid)
+            if row is None:
+                LOG.warning("action=sync container=%s result=allocation released reason=no such container", uuid)
+                await node.placement.release(uuid)
+                released += 1
+        return released

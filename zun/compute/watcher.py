@@ -1,0 +1,80 @@
+"""The watcher: engine events become statuses at once (scenario 5); what events miss, the sync finds."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+
+from zun.compute.node import Node
+from zun.compute.refresh import refresh
+from zun.domain.errors import ZunError
+
+LOG = logging.getLogger(__name__)
+
+IGNORED = (
+    "exec_create",
+    "exec_start",
+    "exec_die",
+    "exec_detach",
+    "top",
+    "attach",
+    "resize",
+    "archive-path",
+    "extract-to-dir",
+    "copy",
+    "commit",
+    "export",
+    "health_status",
+)
+
+
+class Watcher:
+    """Follows the event stream until cancelled; a cut stream asks for a sync once it is back."""
+
+    def __init__(self, node: Node, sync_soon: Callable[[], None]) -> None:
+        self._node = node
+        self._sync_soon = sync_soon
+        self._pending: dict[str, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        wait = 0.2
+        try:
+            while True:
+                started = self._node.clock.monotonic()
+                try:
+                    await self._follow()
+                except ZunError as error:
+                    LOG.warning("action=watch result=cut reason=%s", error.message)
+                if self._node.clock.monotonic() - started > 10:
+                    wait = 0.2
+                await self._node.clock.sleep(wait * (0.75 + random.random() / 2))  # noqa: S311
+                wait = min(wait * 2, 15.0)
+                self._sync_soon()
+        finally:
+            for task in list(self._pending.values()):
+                task.cancel()
+            await asyncio.gather(*self._pending.values(), return_exceptions=True)
+
+    async def _follow(self) -> None:
+        async for event in self._node.runtime.events():
+            if event.owner and event.owner != self._node.owner:
+                continue
+            if event.action.split(":", 1)[0] in IGNORED or event.uuid in self._pending:
+                continue
+            task = asyncio.create_task(self._observe(event.uuid), name=f"observe-{event.uuid}")
+            self._pending[event.uuid] = task
+
+    async def _observe(self, uuid: str) -> None:
+        """A burst of events of one container is one look at it, a moment later."""
+        try:
+            await self._node.clock.sleep(0.02)
+            self._pending.pop(uuid, None)
+            await refresh(self._node, uuid)
+        except ZunError as error:
+            LOG.warning("action=observe container=%s result=failed reason=%s", uuid, error.message)
+            self._sync_soon()
+        except Exception:
+            LOG.exception("action=observe container=%s", uuid)
+            self._sync_soon()
