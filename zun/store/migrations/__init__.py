@@ -1,0 +1,1 @@
+"""Alembic's environment and the revisions; ``zun.store.migrate`` runs them. Never imported by the services at head."""

@@ -1,0 +1,194 @@
+"""Queries on the embedded Placement's tables. ``used`` changes only in the transaction of the allocations it sums."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import RowMapping
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.store.tables import local_allocations as allocations
+from zun.store.tables import local_inventories as inventories
+from zun.store.tables import local_providers as providers
+
+_CAPACITY = (inventories.c.total - inventories.c.reserved) * inventories.c.allocation_ratio
+_MAX_UNIT = sa.case((inventories.c.max_unit == 0, inventories.c.total), else_=inventories.c.max_unit)
+
+
+def _fits(amount: int) -> sa.ColumnElement[bool]:
+    return sa.and_(inventories.c.used + amount <= _CAPACITY, amount <= _MAX_UNIT)
+
+
+def _at(provider_uuid: str, resource_class: str) -> sa.ColumnElement[bool]:
+    return sa.and_(inventories.c.provider_uuid == provider_uuid, inventories.c.resource_class == resource_class)
+
+
+# -- providers and inventories ---------------------------------------------------------------------
+
+
+async def get_provider(connection: AsyncConnection, uuid: str) -> RowMapping | None:
+    """The provider's row."""
+    return (await connection.execute(sa.select(providers).where(providers.c.uuid == uuid))).mappings().first()
+
+
+async def get_inventories(connection: AsyncConnection, uuid: str) -> Sequence[RowMapping]:
+    """The provider's inventory rows."""
+    return (
+        (await connection.execute(sa.select(inventories).where(inventories.c.provider_uuid == uuid))).mappings().all()
+    )
+
+
+async def provider_named(connection: AsyncConnection, name: str) -> str | None:
+    """The uuid of the provider with that name."""
+    return (await connection.execute(sa.select(providers.c.uuid).where(providers.c.name == name))).scalar_one_or_none()
+
+
+async def insert_provider(connection: AsyncConnection, values: Mapping[str, Any]) -> None:
+    """Raises IntegrityError when the uuid or the name exists."""
+    await connection.execute(providers.insert().values(**values, generation=0))
+
+
+async def update_provider(connection: AsyncConnection, uuid: str, generation: int, values: Mapping[str, Any]) -> bool:
+    """Guarded write; False when another writer was faster."""
+    result = await connection.execute(
+        providers.update()
+        .where(providers.c.uuid == uuid, providers.c.generation == generation)
+        .values(**values, generation=generation + 1)
+    )
+    return bool(result.rowcount)
+
+
+async def set_inventory(
+    connection: AsyncConnection, provider_uuid: str, resource_class: str, values: Mapping[str, Any]
+) -> None:
+    """Make or change one inventory; ``used`` stays."""
+    result = await connection.execute(inventories.update().where(_at(provider_uuid, resource_class)).values(**values))
+    if not result.rowcount:
+        await connection.execute(
+            inventories.insert().values(provider_uuid=provider_uuid, resource_class=resource_class, used=0, **values)
+        )
+
+
+async def drop_inventory(connection: AsyncConnection, provider_uuid: str, resource_class: str) -> None:
+    """Remove one inventory; while something of it is allocated the row stays, with nothing to give."""
+    result = await connection.execute(
+        inventories.delete().where(_at(provider_uuid, resource_class), inventories.c.used == 0)
+    )
+    if not result.rowcount:
+        nothing = {"total": 0, "reserved": 0, "allocation_ratio": 1.0, "max_unit": 0}
+        await connection.execute(inventories.update().where(_at(provider_uuid, resource_class)).values(**nothing))
+
+
+async def delete_provider(connection: AsyncConnection, uuid: str) -> bool:
+    """Remove provider and inventories; False while allocations are held."""
+    held = sa.select(allocations.c.consumer).where(allocations.c.provider_uuid == uuid).limit(1)
+    if (await connection.execute(held)).first():
+        return False
+    await connection.execute(inventories.delete().where(inventories.c.provider_uuid == uuid))
+    await connection.execute(providers.delete().where(providers.c.uuid == uuid))
+    return True
+
+
+async def candidates(
+    connection: AsyncConnection, resources: Mapping[str, int], forbidden: frozenset[str], limit: int
+) -> Sequence[Any]:
+    """(uuid, name, resource_class, used, total, reserved, allocation_ratio) of providers with room, in one query."""
+    room = sa.select(providers.c.uuid, providers.c.name).order_by(providers.c.uuid).limit(limit)
+    if resources:
+        fitting = (
+            sa.select(inventories.c.provider_uuid)
+            .where(sa.or_(*_wanted(resources)))
+            .group_by(inventories.c.provider_uuid)
+            .having(sa.func.count() == len(resources))
+        )
+        room = room.where(providers.c.uuid.in_(fitting))
+    for trait in sorted(forbidden):
+        # Traits are kept as a JSON list of strings: the quotes make the match exact.
+        text = sa.type_coerce(providers.c.traits, sa.Text)
+        room = room.where(~text.contains(f'"{trait}"', autoescape=True))
+    chosen = room.subquery()
+    query = (
+        sa.select(
+            chosen.c.uuid,
+            chosen.c.name,
+            inventories.c.resource_class,
+            inventories.c.used,
+            inventories.c.total,
+            inventories.c.reserved,
+            inventories.c.allocation_ratio,
+        )
+        .join(inventories, inventories.c.provider_uuid == chosen.c.uuid)
+        .order_by(chosen.c.uuid)
+    )
+    return (await connection.execute(query)).all()
+
+
+def _wanted(resources: Mapping[str, int]) -> list[sa.ColumnElement[bool]]:
+    return [sa.and_(inventories.c.resource_class == name, _fits(amount)) for name, amount in resources.items()]
+
+
+# -- allocations -----------------------------------------------------------------------------------
+
+
+async def held(connection: AsyncConnection, consumer: str) -> Sequence[Any]:
+    """(resource_class, provider_uuid, amount) of one consumer."""
+    query = sa.select(allocations.c.resource_class, allocations.c.provider_uuid, allocations.c.amount).where(
+        allocations.c.consumer == consumer
+    )
+    return (await connection.execute(query.order_by(allocations.c.resource_class))).all()
+
+
+async def held_of_provider(connection: AsyncConnection, provider_uuid: str) -> Sequence[Any]:
+    """(consumer, resource_class, amount) of one provider."""
+    query = sa.select(allocations.c.consumer, allocations.c.resource_class, allocations.c.amount).where(
+        allocations.c.provider_uuid == provider_uuid
+    )
+    return (await connection.execute(query.order_by(allocations.c.consumer))).all()
+
+
+async def give_back(connection: AsyncConnection, consumer: str) -> None:
+    """Delete the consumer's allocations and take them off ``used``."""
+    for row in await held(connection, consumer):
+        # Whoever deletes the row gives its amount back: once, also when two release at the same time.
+        deleted = await connection.execute(
+            allocations.delete().where(
+                allocations.c.consumer == consumer,
+                allocations.c.resource_class == row.resource_class,
+                allocations.c.provider_uuid == row.provider_uuid,
+                allocations.c.amount == row.amount,
+            )
+        )
+        if deleted.rowcount:
+            await connection.execute(
+                inventories.update()
+                .where(_at(row.provider_uuid, row.resource_class))
+                .values(used=inventories.c.used - row.amount)
+            )
+
+
+async def take(
+    connection: AsyncConnection,
+    provider_uuid: str,
+    consumer: str,
+    resources: Mapping[str, int],
+    owner: Mapping[str, str],
+) -> bool:
+    """Allocate by guarded writes; False at the first class without room: the caller rolls back."""
+    for name, amount in sorted(resources.items()):
+        taken = await connection.execute(
+            inventories.update().where(_at(provider_uuid, name), _fits(amount)).values(used=inventories.c.used + amount)
+        )
+        if not taken.rowcount:
+            return False
+    rows = [
+        {"consumer": consumer, "resource_class": name, "provider_uuid": provider_uuid, "amount": amount, **owner}
+        for name, amount in resources.items()
+    ]
+    if rows:
+        await connection.execute(allocations.insert(), rows)
+    await connection.execute(
+        providers.update().where(providers.c.uuid == provider_uuid).values(generation=providers.c.generation + 1)
+    )
+    return True
