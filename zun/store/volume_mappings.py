@@ -1,0 +1,47 @@
+"""Queries on ``volume_mappings``: what is mounted where in a container."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.domain.container import VolumeMapping
+from zun.store.tables import volume_mappings as mappings
+
+_FIELDS = [mappings.c[field.name] for field in dataclasses.fields(VolumeMapping)]
+
+
+async def insert(connection: AsyncConnection, mapping: VolumeMapping) -> None:
+    """Insert the row as given."""
+    values = {field.name: getattr(mapping, field.name) for field in dataclasses.fields(mapping)}
+    values["connection"] = dict(mapping.connection)
+    await connection.execute(mappings.insert().values(**values))
+
+
+async def of_container(connection: AsyncConnection, container_uuid: str) -> Sequence[VolumeMapping]:
+    """The container's mounts, in the order asked."""
+    query = sa.select(*_FIELDS).where(mappings.c.container_uuid == container_uuid).order_by(mappings.c.id)
+    rows = (await connection.execute(query)).mappings()
+    return [VolumeMapping(**dict(row) | {"connection": row["connection"] or {}}) for row in rows]
+
+
+async def set_connection(connection: AsyncConnection, uuid: str, data: Mapping[str, Any]) -> bool:
+    """Keep what the adapter stored at attach; False when the mapping is gone."""
+    result = await connection.execute(mappings.update().where(mappings.c.uuid == uuid).values(connection=dict(data)))
+    return bool(result.rowcount)
+
+
+async def delete_of_container(connection: AsyncConnection, container_uuid: str) -> int:
+    """Remove the container's mappings; how many there were."""
+    result = await connection.execute(mappings.delete().where(mappings.c.container_uuid == container_uuid))
+    return int(result.rowcount)
+
+
+async def lasting_use(connection: AsyncConnection, volume_id: str) -> bool:
+    """Does a container use the volume that was not made for it?"""
+    query = sa.select(mappings.c.id).where(mappings.c.volume_id == volume_id, mappings.c.auto_remove.is_(False))
+    return (await connection.execute(query.limit(1))).first() is not None
