@@ -127,8 +127,8 @@ class Runtime(Protocol):
         ...
 
     async def stop(self, uuid: str, timeout: int | None) -> None:
-        """TERM (the image's stop signal), after ``timeout`` seconds KILL (None: engine default 10). Blocks until it ended.
-        Not running is success."""
+        """TERM (the image's stop signal), after ``timeout`` seconds KILL (None: engine default 10). Blocks until it
+        ended. Not running is success."""
         ...
 
     async def reboot(self, uuid: str, timeout: int | None) -> None: ...

@@ -1,0 +1,104 @@
+"""Docker networks of the product: made once under any concurrency, labelled, joined by containers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_network
+from typing import Any
+from weakref import WeakValueDictionary
+
+from zun.domain.errors import EngineConflict, EngineError, EngineNotFound, EngineUnreachable
+from zun.runtime.docker_client import DockerClient, segment
+from zun.runtime.docker_spec import Interface, WantedNetwork, endpoint, network_body
+
+LOG = logging.getLogger(__name__)
+
+NETWORK_LABEL = "org.openstack.zun.network"
+
+
+class DockerNetworks:
+    """The engine's networks."""
+
+    def __init__(self, client: DockerClient) -> None:
+        self._client = client
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def ensure(self, network: WantedNetwork) -> None:
+        """The network exists with all its subnets. Idempotent, also against other processes. Raises EngineConflict
+        when one of that name has other subnets."""
+        lock = self._locks.setdefault(network.name, asyncio.Lock())
+        async with lock:
+            if await self._present(network):
+                return
+            try:
+                body = network_body(network, NETWORK_LABEL)
+                made = (await self._client.call("POST", "networks/create", body=body))["Id"]
+            except EngineUnreachable:
+                raise
+            except EngineError:
+                # Another process was faster: "already exists", or its subnet is taken by then.
+                if await self._present(network):
+                    return
+                raise
+            await self._yield_to_twin(network.name, made)
+        LOG.info("action=network_create network=%s", network.name)
+
+    async def remove(self, name: str) -> None:
+        """Gone or never there is success; EngineConflict while containers, also stopped ones, belong to it."""
+        params = {"all": "1", "filters": json.dumps({"network": [name]})}
+        try:
+            members = await self._client.call("GET", "containers/json", params=params)
+            if members:
+                raise EngineConflict(f"network {name} has {len(members)} containers")
+            await self._client.call("DELETE", f"networks/{segment(name)}")
+        except EngineNotFound:
+            return
+
+    async def names(self, prefix: str) -> Sequence[str]:
+        """Names that begin with ``prefix``, sorted."""
+        rows = await self._rows(prefix)
+        return sorted(row["Name"] for row in rows if row["Name"].startswith(prefix))
+
+    async def connect(self, container: str, interface: Interface) -> None:
+        """Join; being joined already is success."""
+        body = {"Container": container, "EndpointConfig": endpoint(interface)}
+        try:
+            await self._client.call("POST", f"networks/{segment(interface.network)}/connect", body=body)
+        except EngineError as error:
+            if "already exists in network" not in error.text:
+                raise
+
+    async def _present(self, network: WantedNetwork) -> bool:
+        try:
+            facts = await self._client.call("GET", f"networks/{segment(network.name)}")
+        except EngineNotFound:
+            return False
+        if facts["Name"] != network.name:  # the engine also takes the beginning of an id
+            return False
+        missing = [subnet for subnet, _ in network.subnets if ip_network(subnet, strict=False) not in _subnets(facts)]
+        if missing:
+            raise EngineConflict(f"network {network.name} exists without the subnet {missing[0]}")
+        return True
+
+    async def _yield_to_twin(self, name: str, made: str) -> None:
+        """Docker permits two networks of one name when they are made in the same moment; the older stays."""
+        rows = [row for row in await self._rows(name) if row["Name"] == name]
+        oldest = min(rows, key=lambda row: (row["Created"], row["Id"]), default=None)
+        if oldest is not None and oldest["Id"] != made:
+            try:
+                await self._client.call("DELETE", f"networks/{made}")
+            except EngineNotFound:
+                LOG.debug("action=network_twin network=%s result=gone", name)
+
+    async def _rows(self, part: str) -> Sequence[Mapping[str, Any]]:
+        params = {"filters": json.dumps({"name": [part]})} if part else {}
+        rows: Sequence[Mapping[str, Any]] = await self._client.call("GET", "networks", params=params)
+        return rows
+
+
+def _subnets(facts: Mapping[str, Any]) -> set[Any]:
+    rows = (facts.get("IPAM") or {}).get("Config") or ()
+    return {ip_network(row["Subnet"], strict=False) for row in rows if row.get("Subnet")}
