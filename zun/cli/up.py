@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 import logging
 import os
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -34,33 +35,39 @@ def run(state_dir: Path, port: int | None) -> None:
         if conf.container_driver == "docker":
             require_engine(conf.docker.api_url)
         try:
-            asyncio.run(_prepare_database(conf, state))
+            _migrate(conf, state)
+            asyncio.run(_prepare_token(conf, state))
             run_process(conf, api=True, compute=True, ready=lambda: _say_ready(conf, state, first))
         except OSError as error:
             raise Problem(describe(error, state.root)) from error
 
 
-async def _prepare_database(conf: Any, state: StateDir) -> None:
-    """Migrates the database where that is due, and makes the admin token where it is missing."""
+def _migrate(conf: Any, state: StateDir) -> None:
     from zun.store import migrate
 
-    try:
-        if not await _result(migrate.is_current(conf.database.connection)):
-            await _result(migrate.upgrade(conf.database.connection))
+    with _full_disk_told(state):
+        migrate.upgrade(conf.database.connection)
+
+
+async def _prepare_token(conf: Any, state: StateDir) -> None:
+    """Makes the admin token where it is missing or unknown, and openrc for the stock clients."""
+    with _full_disk_told(state):
         async with opened(conf.database.connection) as db:
             token = state.read_admin_token()
             if token is None or not await _is_known(db, token):
                 token = await _make_admin_token(db)
                 state.write_admin_token(token)
+    state.write_openrc(endpoint(conf, state), token)
+
+
+@contextmanager
+def _full_disk_told(state: StateDir) -> Iterator[None]:
+    try:
+        yield
     except Exception as error:
         if _is_disk_full(error):
             raise Problem(f"The disk of the state directory {state.root} is full.") from error
         raise
-    state.write_openrc(endpoint(conf, state), token)
-
-
-async def _result(value: Any) -> Any:
-    return await value if inspect.isawaitable(value) else value
 
 
 async def _is_known(db: Any, token: str) -> bool:

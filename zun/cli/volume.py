@@ -28,11 +28,10 @@ async def project_id(db: Any, name: str) -> str:
 
 async def _volumes(db: Any, conf: Any, project: str) -> tuple[Any, Any]:
     from zun.domain.caller import Caller
-    from zun.domain.clock import SystemClock
     from zun.volume.local import LocalVolumes
 
     caller = Caller(user_id="local", project_id=await project_id(db, project), is_admin=False)
-    return LocalVolumes(db, SystemClock(), conf), caller
+    return LocalVolumes(db, conf), caller
 
 
 @app.command()

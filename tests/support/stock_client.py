@@ -1,0 +1,45 @@
+"""The unmodified `openstack` command with python-zunclient, in a virtual environment of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_DEFAULT = Path(__file__).parents[2] / ".venv-clients" / "bin" / "openstack"
+
+
+class StockClient:
+    """Runs `openstack …` the way a user does who sourced openrc."""
+
+    def __init__(self, url: str, token: str) -> None:
+        self.program = Path(os.environ.get("ZUN_TEST_OPENSTACK", _DEFAULT))
+        if not self.program.exists():
+            pytest.fail(
+                f"The stock client is not at {self.program}: `make test` installs it, or set ZUN_TEST_OPENSTACK."
+            )
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
+        self.env = {**clean, "OS_AUTH_TYPE": "admin_token", "OS_ENDPOINT": f"{url}/v1", "OS_TOKEN": token}
+
+    def raw(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """Exit code and both streams as they are."""
+        command = [str(self.program), *arguments]
+        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=timeout, check=False)
+
+    def text(self, *arguments: str, timeout: float = 120) -> str:
+        """Standard output of a command that has to succeed."""
+        done = self.raw(*arguments, timeout=timeout)
+        assert done.returncode == 0, f"openstack {' '.join(arguments)}: {done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def json(self, *arguments: str, timeout: float = 120) -> Any:
+        """Parsed output of a command that takes ``-f json``."""
+        return json.loads(self.text(*arguments, "-f", "json", timeout=timeout))
+
+    def container(self, *arguments: str, timeout: float = 120) -> Any:
+        """``openstack appcontainer … -f json``."""
+        return self.json("appcontainer", *arguments, timeout=timeout)
