@@ -13,7 +13,7 @@ class Bus(Protocol):
     """Reaches the node agents by host name."""
 
     async def ring(self, host: str) -> None:
-        """"An operation is yours." Returns at once, never raises: a lost ring is made good by the node's sweep."""
+        """ "An operation is yours." Returns at once, never raises: a lost ring is made good by the node's sweep."""
         ...
 
     async def call(self, host: str, method: str, params: Mapping[str, Any], deadline: float) -> Any:
