@@ -37,3 +37,5 @@ class Route:
     summary: str = ""
     raises: tuple[int, ...] = ()
     """Statuses below 500 beyond 400, 401, 403, 406 that callers can see."""
+    parameters: tuple[str, ...] = ()
+    """Query parameters read without a model, for the OpenAPI document."""

@@ -1,0 +1,220 @@
+"""From an ASGI request to a handler and back: the steps every operation goes through, in the contract's order."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from zun.api import auth, decoding, discovery, metrics, microversion
+from zun.api.call import Answer, Call, Policy, Version
+from zun.api.faults import describe
+from zun.api.openapi import document
+from zun.api.request import REQUEST_ID, accepts_json, base_url, raw_path, read_headers, send_json, send_text
+from zun.api.router import Match, Router, choose, segments
+from zun.api.table import Route
+from zun.api.validation import validate
+from zun.control.base import Control
+from zun.domain.errors import MethodNotAllowed, NotAcceptable, RouteNotFound, Unauthorized
+from zun.identity.base import Identity
+
+LOG = logging.getLogger(__name__)
+_NO_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class _Request:
+    """What the steps learn of one request on the way."""
+
+    __slots__ = ("answer_headers", "base", "headers", "method", "operation", "receive", "request_id", "scope")
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.method: str = scope["method"]
+        self.headers = read_headers(scope)
+        self.base = base_url(scope, self.headers)
+        self.request_id: str = scope[REQUEST_ID]
+        self.operation = "unrouted"
+        self.answer_headers: list[tuple[bytes, bytes]] = []
+
+
+class Endpoint:
+    """The innermost ASGI application."""
+
+    def __init__(
+        self,
+        control: Control,
+        identity: Identity,
+        policy: Policy,
+        routes: Sequence[Route],
+        extras: Mapping[str, ASGIApp],
+    ) -> None:
+        self._control = control
+        self._identity = identity
+        self._policy = policy
+        self._router = Router(routes)
+        self._extras = extras
+        self._document = orjson.dumps(document(routes, control))
+        self._disable_file = Path(control.conf.api.healthcheck_disable_file)
+        self._largest: int = control.conf.api.max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = time.perf_counter()
+        request = _Request(scope, receive)
+        parts = segments(raw_path(scope))
+        first = parts[0] if parts else ""
+        if first in self._extras:
+            await self._extras[first](scope, receive, send)
+            return
+        if parts is not None and len(parts) == 1 and await self._served_outside(first, request, send):
+            return
+        try:
+            status, body = await self._answer(request, parts)
+            await send_json(send, status, body, request.answer_headers, with_body=request.method != "HEAD")
+        except decoding.ClientDisconnected:
+            status = 499
+        except Exception as error:
+            status = await self._fail(request, error, send)
+        seconds = time.perf_counter() - started
+        metrics.count(request.operation, status, seconds)
+        LOG.debug(
+            "action=request operation=%s status=%s seconds=%.4f request_id=%s",
+            request.operation,
+            status,
+            seconds,
+            request.request_id,
+        )
+
+    async def _fail(self, request: _Request, error: Exception, send: Send) -> int:
+        status, body = describe(
+            error, base_url=request.base, request_id=request.request_id, operation=request.operation
+        )
+        headers = request.answer_headers
+        if isinstance(error, Unauthorized):
+            headers = [*headers, (b"www-authenticate", self._identity.www_authenticate.encode("latin-1", "replace"))]
+        await send_json(send, status, body, headers, with_body=request.method != "HEAD")
+        return status
+
+    async def _served_outside(self, name: str, request: _Request, send: Send) -> bool:
+        """/healthcheck, /openapi.json and /metrics: no token, no version, no database."""
+        if request.method not in ("GET", "HEAD"):
+            return False
+        with_body = request.method == "GET"
+        if name == "healthcheck":
+            down = self._disable_file.exists()
+            text = b"DISABLED BY FILE" if down else b"OK"
+            await send_text(send, 503 if down else 200, text, "text/plain; charset=UTF-8", with_body=with_body)
+            return True
+        if name == "openapi.json":
+            await send_text(send, 200, self._document, "application/json", with_body=with_body)
+            return True
+        forwarded = b"x-forwarded-for" in request.headers or b"forwarded" in request.headers
+        if name == "metrics" and metrics.is_local(request.scope.get("client"), forwarded=forwarded):
+            kind = "text/plain; version=0.0.4; charset=utf-8"
+            await send_text(send, 200, metrics.text(), kind, with_body=with_body)
+            return True
+        return False
+
+    async def _answer(self, request: _Request, parts: list[str] | None) -> tuple[int, Any]:
+        if parts is None:
+            raise RouteNotFound("The path is not valid text.")
+        if not accepts_json(request.headers.get(b"accept")):
+            raise NotAcceptable("Only application/json is produced.")
+        if not parts:
+            request.operation = "root.discovery"
+            _only_get(request)
+            return 200, discovery.root(request.base)
+        if parts[0] in ("v1", "v1.json") and len(parts) == 1:
+            request.operation = "v1.discovery"
+            _only_get(request)
+            self._negotiate(request)
+            return 200, discovery.v1(request.base)
+        match = self._router.find(parts[1:] if parts[0] == "v1" else parts)
+        if match is None:
+            raise RouteNotFound("The resource could not be found.")
+        rows = match.methods.get(request.method)
+        if rows is None:
+            raise _wrong_method(request, match)
+        request.operation = rows[0].operation
+        version = self._negotiate(request)
+        route = choose(rows, version)
+        if route is None:
+            raise NotAcceptable("")
+        request.operation = route.operation
+        return await self._perform(request, route, version, match.parameters(request.method))
+
+    def _negotiate(self, request: _Request) -> Version:
+        try:
+            version = microversion.parse(request.headers.get(b"openstack-api-version"))
+        except microversion.VersionUnsupported as error:
+            request.answer_headers.extend(microversion.headers(error.version))
+            raise
+        request.answer_headers.extend(microversion.headers(version))
+        return version
+
+    async def _perform(
+        self, request: _Request, route: Route, version: Version, path: Mapping[str, str]
+    ) -> tuple[int, Any]:
+        caller = await auth.authenticate(self._identity, self._policy, request.headers.get(b"x-auth-token"))
+        auth.guard_reader(caller, route.method, route.policy or route.operation)
+        query = decoding.decode_query(request.scope.get("query_string", b""))
+        body = await self._body(request, route)
+        call = Call(
+            control=self._control,
+            policy=self._policy,
+            caller=caller,
+            version=version,
+            request_id=request.request_id,
+            base_url=request.base,
+            path=path,
+            query=query,
+            body=body,
+        )
+        if route.model is not None:
+            call.args = _arguments(call, route)
+        if route.policy is not None:
+            self._policy.enforce(route.policy, caller)
+        answer: Answer = await route.handler(call)
+        for name, value in answer.headers.items():
+            request.answer_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))
+        return answer.status or route.status, answer.body
+
+    async def _body(self, request: _Request, route: Route) -> dict[str, Any]:
+        if request.method in _NO_BODY:
+            return {}
+        raw = await decoding.read_body(request.receive, request.headers.get(b"content-length"), self._largest)
+        return decoding.decode_body(
+            raw,
+            request.headers.get(b"content-type"),
+            json_only=route.json_only,
+            strict=route.model is not None or route.json_only,
+        )
+
+
+def _arguments(call: Call, route: Route) -> BaseModel:
+    """The route's model from body and query merged (the query alone first where the contract says so)."""
+    wanted = route.model
+    model = wanted if isinstance(wanted, type) else wanted(call) if wanted else BaseModel
+    names = call.query.keys() - call.body.keys()
+    if route.query_only:
+        only = validate(model, decoding.merge(call.query, {}), call.query)
+        if not call.body:
+            return only
+    return validate(model, decoding.merge(call.query, call.body), names)
+
+
+def _only_get(request: _Request) -> None:
+    if request.method != "GET":
+        request.answer_headers.append((b"allow", b"GET"))
+        raise MethodNotAllowed(f"The method {request.method} is not allowed for this resource.")
+
+
+def _wrong_method(request: _Request, match: Match) -> MethodNotAllowed:
+    request.answer_headers.append((b"allow", ", ".join(sorted(match.methods)).encode()))
+    return MethodNotAllowed(f"The method {request.method} is not allowed for this resource.")
