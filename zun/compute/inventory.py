@@ -87,16 +87,19 @@ class Inventory:
                 },
                 node.clock.now(),
             )
-            disabled = await services.is_disabled(connection, node.host, BINARY)
-        provider = self._provider(info, usable, disabled)
+            service = await services.get(connection, node.host, BINARY)
+        provider = self._provider(info, usable, bool(service and service["disabled"]))
         if await node.placement.set_provider(provider):
             LOG.info("action=inventory provider=%s result=written", provider.uuid)
 
     async def _heartbeat(self) -> None:
         node = self._node
         async with node.db.write() as connection:
-            if not await services.heartbeat(connection, node.host, BINARY, node.instance, node.clock.now()):
+            if await services.heartbeat(connection, node.host, BINARY, node.instance, node.clock.now()):
+                return
+            if await services.get(connection, node.host, BINARY) is not None:
                 raise Replaced(f"Another zun-compute has registered as host {node.host}.")
+        await self.register()  # an admin deleted the record of a living service
 
     async def _write_usage(self) -> None:
         node = self._node

@@ -85,3 +85,8 @@ async def of_hosts(connection: AsyncConnection, hostnames: Sequence[str]) -> Seq
 async def delete(connection: AsyncConnection, hostname: str) -> bool:
     """Remove the node of a host that is gone for good."""
     return bool((await connection.execute(compute_nodes.delete().where(_c.hostname == hostname))).rowcount)
+
+
+async def set_usage(connection: AsyncConnection, hostname: str, **used: float) -> None:
+    """Usage figures only: ``total_containers``, ``cpu_used`` (cores), ``mem_used`` (MiB), ``disk_used`` (GiB)."""
+    await connection.execute(compute_nodes.update().where(_c.hostname == hostname).values(**used))

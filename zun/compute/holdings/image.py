@@ -33,14 +33,14 @@ class Image:
         if work.row.registry_id is None:
             return reference, None
         async with work.node.db.read() as connection:
-            registry = await registries.get_by_id(connection, work.row.registry_id)
+            registry = await registries.get(connection, work.row.registry_id)
         if registry is None:
             raise ImageFailed("The registry of this container no longer exists")
-        reference = reference.in_registry(registry.domain)
-        if not registry.username:
+        reference = reference.in_registry(registry["domain"])
+        if not registry["username"]:
             return reference, None
-        password = work.node.cipher.decrypt(registry.password) if registry.password else ""
-        return reference, RegistryAuth(registry.domain, registry.username, password)
+        password = work.node.cipher.decrypt(registry["password"]) if registry["password"] else ""
+        return reference, RegistryAuth(registry["domain"], registry["username"], password)
 
     async def release(self, work: Work) -> None:
         """Images stay."""

@@ -1,0 +1,123 @@
+"""A proxy before the engine's socket: notes each call with its times, and can refuse, hang or cut the event stream."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_REQUEST = re.compile(rb"^(GET|POST|PUT|DELETE|HEAD) (\S+) HTTP/1\.1\r\n")
+
+
+@dataclass
+class EngineCall:
+    """One HTTP request to the engine; times are ``time.time()``."""
+
+    method: str
+    path: str
+    started: float
+    finished: float = 0.0
+
+
+@dataclass
+class EngineProxy:
+    """``mode``: ``pass``, ``refuse`` (connections are closed) or ``hang`` (nothing is passed on)."""
+
+    path: Path
+    upstream: str = "/var/run/docker.sock"
+    mode: str = "pass"
+    calls: list[EngineCall] = field(default_factory=list)
+    hang_on: re.Pattern[str] | None = None
+    """Calls whose "METHOD path" matches are never answered."""
+    _server: asyncio.Server | None = None
+    _connections: set[asyncio.Task[None]] = field(default_factory=set)
+    _streams: dict[asyncio.Task[None], str] = field(default_factory=dict)
+
+    async def start(self) -> EngineProxy:
+        self._server = await asyncio.start_unix_server(self._accept, str(self.path))
+        return self
+
+    async def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        self.cut(".*")
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+
+    def cut(self, pattern: str) -> int:
+        """Drop the connections whose latest call matches ``pattern`` (``/events`` for the event stream)."""
+        wanted = re.compile(pattern)
+        cut = [task for task, path in self._streams.items() if wanted.search(path)]
+        for task in cut:
+            task.cancel()
+        return len(cut)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            if self.mode == "refuse":
+                return
+            up_reader, up_writer = await asyncio.open_unix_connection(self.upstream)
+            calls: list[EngineCall] = []
+            self._streams[task] = ""
+            try:
+                async with asyncio.TaskGroup() as group:
+                    group.create_task(self._requests(reader, up_writer, calls, task))
+                    group.create_task(self._answers(up_reader, writer, calls))
+            finally:
+                up_writer.close()
+        except* (ConnectionError, asyncio.IncompleteReadError, BrokenPipeError):
+            return
+        finally:
+            self._streams.pop(task, None)
+            self._connections.discard(task)
+            writer.close()
+
+    async def _requests(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        calls: list[EngineCall],
+        task: asyncio.Task[None],
+    ) -> None:
+        while data := await reader.read(65536):
+            if found := _REQUEST.match(data):
+                call = EngineCall(found[1].decode(), found[2].decode(), time.time())
+                calls.append(call)
+                self.calls.append(call)
+                self._streams[task] = call.path
+                if self.hang_on is not None and self.hang_on.search(f"{call.method} {call.path}"):
+                    await asyncio.Event().wait()
+            if self.mode == "hang":
+                await asyncio.Event().wait()
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+    async def _answers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: list[EngineCall]
+    ) -> None:
+        while data := await reader.read(65536):
+            if calls:
+                calls[-1].finished = time.time()
+            writer.write(data)
+            await writer.drain()
+        writer.close()
+
+
+def busy_seconds(calls: list[EngineCall], begin: float, end: float) -> float:
+    """Seconds of [begin, end] in which at least one of ``calls`` was with the engine."""
+    spans = sorted((max(call.started, begin), min(call.finished or end, end)) for call in calls)
+    total, reached = 0.0, begin
+    for start, finish in spans:
+        start = max(start, reached)
+        if finish > start:
+            total += finish - start
+            reached = finish
+    return total
