@@ -52,8 +52,9 @@ def configuration() -> str:
         NOTE,
         "# Configuration\n",
         "`zun.conf`, read as oslo.config does (`--config-file`, `--config-dir`). The one-machine product keeps its "
-        "own in the state directory, `var/zun.conf`. A wrong value stops the start with one sentence that names the option. "
-        "The options of oslo.log (`debug`, `log_file`, `log_dir`, `use_json`, …) work as everywhere in OpenStack.\n",
+        "own in the state directory, `var/zun.conf`. A wrong value stops the start with one sentence that names "
+        "the option. The options of oslo.log (`debug`, `log_file`, `log_dir`, `use_json`, …) work as everywhere in "
+        "OpenStack.\n",
     ]
     for module in conf.GROUPS:
         parts.append(f"## [{module.GROUP or 'DEFAULT'}]\n")

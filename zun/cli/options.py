@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
+_UNBOUNDED = 1000  # columns
+
 STATE_DIR = Annotated[
     Path, typer.Option("--state-dir", envvar="ZUN_STATE_DIR", file_okay=False, help="Where zun.conf and all state lie.")
 ]
@@ -60,12 +62,13 @@ async def opened(connection: str) -> AsyncIterator[Database]:
 
 
 def table(columns: list[str], rows: list[list[str]]) -> None:
-    """A plain table on stdout."""
+    """A plain table on stdout. Nothing is cut, so that ids can be copied and piped."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    shown = Table(*columns, box=box.SIMPLE_HEAD)
+    shown = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
     for row in rows:
-        shown.add_row(*row)
-    Console(soft_wrap=True).print(shown, markup=False)
+        shown.add_row(*(Text(cell, no_wrap=True) for cell in row))
+    Console(width=_UNBOUNDED, highlight=False).print(shown)
