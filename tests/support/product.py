@@ -167,6 +167,19 @@ class Product:
     def headers(self, token: str | None = None, version: str = "1.40") -> dict[str, str]:
         return {"X-Auth-Token": token or self.admin_token, "OpenStack-API-Version": f"container {version}"}
 
+    def wait_status(self, path: str, *wanted: str, timeout: float = 60.0) -> dict[str, Any]:
+        """The container at ``/v1/containers/<uuid>`` once its status is one of ``wanted``."""
+        http = self.http()
+
+        def reached() -> dict[str, Any] | None:
+            row: dict[str, Any] = http.get(path).json()
+            assert row.get("status") != "Error" or "Error" in wanted, row
+            return row if row.get("status") in wanted else None
+
+        found = wait_until(reached, timeout, f"{path} is {' or '.join(wanted)}")
+        assert found is not None
+        return found
+
     # -- what it holds ----------------------------------------------------------------------------
 
     def query(self, statement: str, *parameters: Any) -> list[sqlite3.Row]:
