@@ -46,6 +46,8 @@ class Selection:
 
     host: str
     provider_uuid: str
+    disk: int
+    """GiB claimed and to be enforced; 0 = no limit."""
 
 
 async def select(control: Tools, wanted: Wanted) -> Selection:
@@ -92,7 +94,7 @@ async def _claim_first(control: Tools, wanted: Wanted, hosts: Sequence[Host]) ->
         )
         if claimed:
             LOG.info("host chosen container=%s host=%s", wanted.consumer, host.hostname)
-            return Selection(host.hostname, host.provider_uuid)
+            return Selection(host.hostname, host.provider_uuid, amounts.disk)
         LOG.info("claim lost container=%s host=%s: trying the next", wanted.consumer, host.hostname)
     LOG.warning("every claim was refused container=%s hosts=%d", wanted.consumer, len(hosts))
     raise NoValidHost(f"None of {len(hosts)} fitting hosts had room left when it was claimed.")

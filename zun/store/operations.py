@@ -170,6 +170,16 @@ async def overdue(connection: AsyncConnection, now: datetime, limit: int = 100) 
     return [_operation(row) for row in await connection.execute(query)]
 
 
+async def extend(connection: AsyncConnection, operation_id: int, deadline: datetime) -> bool:
+    """Give an unfinished operation more time."""
+    result = await connection.execute(
+        operations.update()
+        .where(operations.c.id == operation_id, operations.c.state.in_(UNFINISHED))
+        .values(deadline=deadline)
+    )
+    return bool(result.rowcount)
+
+
 async def get(connection: AsyncConnection, operation_id: int) -> Operation | None:
     """One operation by id."""
     row = (await connection.execute(sa.select(*_FIELDS).where(operations.c.id == operation_id))).first()

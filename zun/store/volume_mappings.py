@@ -35,6 +35,14 @@ async def set_connection(connection: AsyncConnection, uuid: str, data: Mapping[s
     return bool(result.rowcount)
 
 
+async def set_volume(connection: AsyncConnection, uuid: str, volume_id: str) -> bool:
+    """Name the volume of a mapping that has none yet; False when it has one, or is gone."""
+    result = await connection.execute(
+        mappings.update().where(mappings.c.uuid == uuid, mappings.c.volume_id.is_(None)).values(volume_id=volume_id)
+    )
+    return bool(result.rowcount)
+
+
 async def delete_of_container(connection: AsyncConnection, container_uuid: str) -> int:
     """Remove the container's mappings; how many there were."""
     result = await connection.execute(mappings.delete().where(mappings.c.container_uuid == container_uuid))

@@ -1,7 +1,163 @@
-"""Routes of containers."""
+"""Routes of containers: create, list, show, change, rename, delete."""
 
 from __future__ import annotations
 
-from zun.api.table import Route
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-ROUTES: list[Route] = []
+from zun.api import paging
+from zun.api.call import Answer, Call, Version
+from zun.api.schemas import BOOLEAN, INTEGER, LINKS, NUMBER, TEXT, TEXT_OR_NULL, listing, obj
+from zun.api.table import Route
+from zun.api.v1 import container_create, container_operations
+from zun.api.v1.container_find import asked, enforce_on, find
+from zun.api.v1.container_views import RULE, ListView, hidden, single
+from zun.api.v1.models import containers as models
+from zun.api.v1.models.common import FREE
+from zun.control import containers_delete, containers_update
+from zun.control.containers_list import page
+from zun.domain.errors import InvalidParamInVersion, InvalidValue
+from zun.domain.lifecycle import Status, require
+from zun.store.containers import FILTERS, SORTABLE
+
+
+async def list_containers(call: Call) -> Answer:
+    """One page. The hot path: no query per row, JSON columns are passed through as text."""
+    paging.refuse_unknown(call, FILTERS)
+    all_projects = paging.free_boolean(call, "all_projects")
+    if all_projects:
+        call.policy.enforce("container:get_all_all_projects", call.caller)
+    wanted = paging.read(call, SORTABLE)
+    filters = {name: _filter_values(name, call.query[name]) for name in FILTERS if name in call.query}
+    _require_visible(call, [*filters, wanted.sort_key])
+    rows = await page(call.control, call.caller, wanted, filters, all_projects=all_projects)
+    view = ListView(call)
+    following = paging.next_link(call, "containers", wanted, len(rows), rows[-1]["uuid"] if rows else None)
+    return Answer({"containers": [view.item(row) for row in rows], "next": following})
+
+
+def _require_visible(call: Call, names: Sequence[str]) -> None:
+    """What a caller may not see cannot be filtered or sorted by."""
+    unseen = hidden(call)
+    for name in names:
+        if name in unseen:
+            call.policy.enforce(f"{RULE}:{name}", call.caller)
+
+
+def _filter_values(name: str, texts: Sequence[str]) -> list[Any]:
+    """Values as the column holds them; several mean any of them. Raises InvalidValue."""
+    if name == "auto_remove":
+        return [_boolean(name, text) for text in texts]
+    if name == "memory":
+        return [_whole(name, text) for text in texts]
+    return list(texts)
+
+
+def _boolean(name: str, text: str) -> bool:
+    try:
+        return FREE.check(text)
+    except ValueError:
+        raise InvalidValue(f"Invalid value for filter {name}: it has to be a boolean.") from None
+
+
+def _whole(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise InvalidValue(f"Invalid value for filter {name}: it has to be a whole number of MiB.")
+    return int(text)
+
+
+async def show(call: Call) -> Answer:
+    """The stored row; the node's watcher keeps it fresh, so a node that is down costs nothing (S1.24)."""
+    all_projects = paging.free_boolean(call, "all_projects")
+    if all_projects:
+        call.policy.enforce("container:get_one_all_projects", call.caller)
+    return Answer(await single(call, await find(call, "container:get_one", all_projects=all_projects)))
+
+
+async def update(call: Call) -> Answer:
+    """PATCH; cpu and memory are changed on the node before the answer."""
+    row = await find(call, "container:update")
+    changes: Mapping[str, Any] = call.args.given()
+    require("update", row.uuid, row.status)
+    return Answer(await single(call, await containers_update.update(call.control, asked(call), row, changes)))
+
+
+async def rename(call: Call) -> Answer:
+    """Up to 1.13; no status check."""
+    row = await find(call, "container:rename")
+    return Answer(await single(call, await containers_update.rename(call.control, row, call.args.name)))
+
+
+async def delete(call: Call) -> Answer:
+    """204 before the work is done (S3.4)."""
+    args: models.Delete = call.args
+    if args.all_projects:
+        call.policy.enforce("container:delete_all_projects", call.caller)
+    _flag_since(call, "force", 7, given=args.force)
+    _flag_since(call, "stop", 12, given=args.stop)
+    row = await find(call, "container:delete", all_projects=args.all_projects)
+    if args.force:
+        enforce_on(call, "container:delete_force", row)
+    if args.stop and row.status == Status.RUNNING:
+        enforce_on(call, "container:stop", row)
+    manner = containers_delete.Manner(force=args.force, stop=args.stop)
+    await containers_delete.delete(call.control, asked(call), row, manner)
+    return Answer()
+
+
+def _flag_since(call: Call, name: str, minor: int, *, given: bool) -> None:
+    if given and call.version < Version(1, minor):
+        raise InvalidParamInVersion(
+            f"Invalid param {name} because current request version is {call.version}. "
+            f"{name} is only supported from version 1.{minor}"
+        )
+
+
+_OPTIONAL = frozenset({"host", "image_pull_policy", "privileged", "runtime"})
+_TEXTS = ("uuid", "name", "project_id", "user_id", "image", "cpu_policy", "memory", "status")
+_MAYBE_TEXTS = (
+    "status_reason", "status_detail", "task_state", "workdir", "hostname", "image_driver", "registry_id",
+    "created_at", "updated_at", "host", "image_pull_policy", "runtime",
+)  # fmt: skip
+_BOOLEANS = ("interactive", "tty", "auto_remove", "auto_heal", "privileged")
+_LISTS = ("command", "entrypoint", "security_groups")
+_MAPS = ("environment", "labels", "addresses", "restart_policy", "healthcheck")
+_ITEM: dict[str, Any] = {
+    **dict.fromkeys(_TEXTS, TEXT),
+    **dict.fromkeys(_MAYBE_TEXTS, TEXT_OR_NULL),
+    **dict.fromkeys(_BOOLEANS, BOOLEAN),
+    "cpu": NUMBER,
+    "disk": INTEGER,
+    **dict.fromkeys(_LISTS, {"type": ["array", "null"], "items": TEXT}),
+    "ports": {"type": ["array", "null"], "items": INTEGER},
+    **dict.fromkeys(_MAPS, {"type": ["object", "null"]}),
+}
+CONTAINER = obj({**_ITEM, "links": LINKS}, _OPTIONAL)
+
+_ONE = "/containers/{container_ident}"
+
+ROUTES: list[Route] = [
+    Route(
+        "GET", "/containers", "container.list", list_containers, policy="container:get_all",
+        answer=listing("containers", _ITEM, optional=_OPTIONAL), summary="List containers", raises=(404,),
+    ),
+    Route(
+        "POST", "/containers", "container.create", container_create.create, 202, policy="container:create",
+        model=models.create, json_only=True, answer=CONTAINER, summary="Create a container, and run it",
+        raises=(404, 409),
+    ),
+    Route("GET", _ONE, "container.show", show, answer=CONTAINER, summary="Show a container", raises=(404, 409)),
+    Route(
+        "PATCH", _ONE, "container.update", update, model=models.update, answer=CONTAINER,
+        summary="Change name, healing, cpu, memory", raises=(404, 409),
+    ),
+    Route(
+        "DELETE", _ONE, "container.delete", delete, 204, model=models.Delete, summary="Delete a container",
+        raises=(404, 409),
+    ),
+    Route(
+        "POST", f"{_ONE}/rename", "container.rename", rename, max_version=Version(1, 13), model=models.Rename,
+        answer=CONTAINER, summary="Rename a container", raises=(404, 409),
+    ),
+    *container_operations.ROUTES,
+]  # fmt: skip

@@ -1,0 +1,32 @@
+"""The container a route names, with its rule checked on it."""
+
+from __future__ import annotations
+
+from zun.api.call import Call
+from zun.control.container_record import Asked
+from zun.control.containers_lookup import lookup
+from zun.domain.container import Container
+from zun.domain.errors import Conflict
+
+
+async def find(call: Call, rule: str | None, *, all_projects: bool = False) -> Container:
+    """By uuid or name. Raises ContainerNotFound (foreign ones too), Conflict, PolicyNotAuthorized."""
+    row = await lookup(call.control, call.caller, call.path["container_ident"], all_projects=all_projects)
+    if rule is not None:
+        enforce_on(call, rule, row)
+    return row
+
+
+def enforce_on(call: Call, rule: str, row: Container) -> None:
+    """Raise PolicyNotAuthorized unless ``rule`` allows the caller on this container."""
+    call.policy.enforce(rule, call.caller, {"project_id": row.project_id, "user_id": row.user_id})
+
+
+def asked(call: Call) -> Asked:
+    """Who asked, for the operation's record."""
+    return Asked(call.caller, call.request_id)
+
+
+def not_offered(what: str) -> Conflict:
+    """For operations this deployment cannot do; the request itself was in order."""
+    return Conflict(f"{what} is not offered by this deployment yet.")

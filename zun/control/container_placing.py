@@ -1,0 +1,27 @@
+"""From a container's row to the scheduler's question."""
+
+from __future__ import annotations
+
+from zun.control.base import Control
+from zun.domain.container import Container
+from zun.domain.resources import Amounts
+from zun.scheduler.filters import Wanted
+from zun.scheduler.scheduler import Selection, select
+
+
+async def place(control: Control, container: Container, host: str | None = None) -> Selection:
+    """Choose and claim a host. Raises NoValidHost, or PlacementUnavailable when it cannot be told."""
+    return await select(
+        control,
+        Wanted(
+            consumer=container.uuid,
+            project_id=container.project_id,
+            user_id=container.user_id,
+            amounts=Amounts(container.cpu, container.memory, container.disk),
+            zone=container.availability_zone or control.conf.default_schedule_zone,
+            runtime=container.runtime,
+            host=host,
+            cpu_policy=container.cpu_policy,
+            hints=container.hints or {},
+        ),
+    )

@@ -1,0 +1,93 @@
+"""The volumes of a new container: found, or made for ``size``, and taken back when the request fails (S1.8)."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from uuid import uuid4
+
+from zun.control.base import Control
+from zun.control.container_values import Mount
+from zun.domain.caller import Caller
+from zun.domain.container import Container, VolumeMapping
+from zun.domain.errors import VolumeNotFound, ZunError
+
+LOG = logging.getLogger(__name__)
+
+SIZE = "size_gib"
+"""Key of ``connection`` that keeps the size asked for until the volume is attached."""
+
+
+async def prepare(
+    control: Control, caller: Caller, container: Container, mounts: Sequence[Mount]
+) -> Sequence[VolumeMapping]:
+    """One mapping a mount; volumes for sizes are made. Raises VolumeNotFound, VolumeInUse, VolumeNotUsable, Conflict,
+    VolumeCreateFailed, and then nothing it made is left."""
+    mappings: dict[int, VolumeMapping] = {}
+    try:
+        # What can be refused without making anything comes first; the order asked is kept in the answer.
+        for place in sorted(range(len(mounts)), key=lambda place: mounts[place].size is not None):
+            mappings[place] = await _prepare_one(control, caller, container, mounts[place])
+    except BaseException:
+        await discard(control, list(mappings.values()))
+        raise
+    return [mappings[place] for place in sorted(mappings)]
+
+
+async def _prepare_one(control: Control, caller: Caller, container: Container, mount: Mount) -> VolumeMapping:
+    mapping = VolumeMapping(
+        uuid=str(uuid4()),
+        container_uuid=container.uuid,
+        project_id=container.project_id,
+        user_id=container.user_id,
+        kind=mount.kind,
+        driver=next(iter(control.volumes)),
+        destination=mount.destination,
+    )
+    if mount.kind == "bind":
+        return dataclasses.replace(mapping, driver="local", contents=mount.source)
+    if mount.source is not None:
+        driver, volume_id = await _find(control, caller, mount.source)
+        return dataclasses.replace(mapping, driver=driver, volume_id=volume_id)
+    sized = dataclasses.replace(mapping, auto_remove=True, connection={SIZE: mount.size})
+    return await make(control, caller, sized)
+
+
+async def make(control: Control, caller: Caller, mapping: VolumeMapping) -> VolumeMapping:
+    """The mapping with a new volume of the size it keeps. Raises VolumeCreateFailed."""
+    name = f"zun-{mapping.container_uuid}-{mapping.uuid[:8]}"
+    volume_id = await control.volumes[mapping.driver].create(caller, int(mapping.connection[SIZE]), name)
+    return dataclasses.replace(mapping, volume_id=volume_id)
+
+
+async def _find(control: Control, caller: Caller, ident: str) -> tuple[str, str]:
+    """(driver, volume id), asking the drivers in their order."""
+    for name, driver in control.volumes.items():
+        try:
+            return name, await driver.find(caller, ident)
+        except VolumeNotFound:
+            continue
+    raise VolumeNotFound(ident)
+
+
+async def discard(control: Control, mappings: Sequence[VolumeMapping]) -> Sequence[VolumeMapping]:
+    """Delete the volumes that were made for these mappings; the mappings without them, sizes kept for another try.
+
+    A volume that cannot be deleted now is logged with its id; the request's own error matters more.
+    """
+    left = []
+    for mapping in mappings:
+        if mapping.auto_remove and mapping.volume_id:
+            try:
+                await control.volumes[mapping.driver].delete(mapping.volume_id)
+            except ZunError as error:
+                LOG.error(
+                    "volume left behind volume=%s container=%s reason=%s",
+                    mapping.volume_id,
+                    mapping.container_uuid,
+                    error.message,
+                )
+            mapping = dataclasses.replace(mapping, volume_id=None)
+        left.append(mapping)
+    return left

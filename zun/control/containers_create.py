@@ -1,0 +1,136 @@
+"""Create a container (scenario 1): volumes, a host claimed, then row, quota and operation in one transaction.
+
+Nothing of a request that fails stays: no row, no claim, no volume.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.control import container_quota, container_volumes
+from zun.control.base import Control
+from zun.control.container_placing import place
+from zun.control.container_record import Asked, note_ended, queue
+from zun.control.container_unique import require_free_name
+from zun.control.container_values import Mount
+from zun.domain.container import Container, VolumeMapping
+from zun.domain.errors import RequestedHostNotFound, ZunError
+from zun.domain.lifecycle import Status, Task
+from zun.domain.operation import Kind
+from zun.scheduler.scheduler import NoValidHost, Selection
+from zun.store import candidates, volume_mappings
+from zun.store import containers as store
+
+LOG = logging.getLogger(__name__)
+
+NOT_ENOUGH_HOSTS = "There are not enough hosts available."
+"""Clients and operators know this text (S1.10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewContainer:
+    """What a checked create request asks for. ``container`` carries every value to be stored but host and status."""
+
+    container: Container
+    mounts: Sequence[Mount] = ()
+    run: bool = False
+    host: str | None = None
+    """The host asked for by name."""
+
+
+async def check_quota(control: Control, container: Container) -> None:
+    """Refuse early what the reservation would refuse anyway (S1.6). Raises OverQuota."""
+    async with control.db.read() as connection:
+        await container_quota.check(
+            connection, control.conf, container.project_id, container_quota.amounts_of(container)
+        )
+
+
+async def create(control: Control, asked: Asked, new: NewContainer) -> Container:
+    """The row as stored: ``Creating`` on its host, or ``Error`` when no host can take it (S1.11).
+
+    Raises RequestedHostNotFound, OverQuota, ContainerAlreadyExists, the errors of volumes, and Unavailable; then
+    nothing of the request is left.
+    """
+    if new.host is not None:
+        await _require_host(control, new.host)
+    container = dataclasses.replace(new.container, created_at=control.clock.now())
+    mappings = await container_volumes.prepare(control, asked.caller, container, new.mounts)
+    try:
+        selection = await place(control, container, new.host)
+    except NoValidHost as reason:
+        return await _record_refused(control, asked, container, mappings, reason)
+    except BaseException:
+        await container_volumes.discard(control, mappings)
+        raise
+    try:
+        placed = await _record_placed(control, asked, new, container, mappings, selection)
+    except BaseException:
+        await _take_back(control, container, mappings)
+        raise
+    await control.bus.ring(selection.host)
+    return placed
+
+
+async def _record_placed(
+    control: Control,
+    asked: Asked,
+    new: NewContainer,
+    container: Container,
+    mappings: Sequence[VolumeMapping],
+    selection: Selection,
+) -> Container:
+    """Row, quota, mounts and the operation at once: all of it or nothing. The host is known from now on (S1.19)."""
+    row = dataclasses.replace(
+        container,
+        host=selection.host,
+        disk=selection.disk,
+        status=Status.CREATING,
+        task_state=Task.CREATING,
+    )
+    async with control.db.write() as connection:
+        await _insert(connection, control, row, mappings)
+        await queue(connection, control, asked, row, Kind.CREATE, host=selection.host, params={"run": new.run})
+    return row
+
+
+async def _record_refused(
+    control: Control, asked: Asked, container: Container, mappings: Sequence[VolumeMapping], reason: NoValidHost
+) -> Container:
+    """No host: the row says so, and the action with what the scheduler found (S1.10, S1.11, S1.13)."""
+    left = await container_volumes.discard(control, mappings)
+    row = dataclasses.replace(container, status=Status.ERROR, status_reason=NOT_ENOUGH_HOSTS)
+    async with control.db.write() as connection:
+        await _insert(connection, control, row, left)
+        await note_ended(connection, control, asked, row, Kind.CREATE, step="schedule", error=reason.message)
+    return row
+
+
+async def _insert(
+    connection: AsyncConnection, control: Control, row: Container, mappings: Sequence[VolumeMapping]
+) -> None:
+    await require_free_name(connection, control.conf, row.name, row.project_id)
+    await container_quota.reserve(connection, control.conf, row.project_id, container_quota.amounts_of(row))
+    await store.insert(connection, row)
+    for mapping in mappings:
+        await volume_mappings.insert(connection, mapping)
+
+
+async def _take_back(control: Control, container: Container, mappings: Sequence[VolumeMapping]) -> None:
+    try:
+        await control.placement.release(container.uuid)
+    except ZunError as error:
+        # The node's sync gives back claims whose container does not exist.
+        LOG.warning("claim left behind container=%s reason=%s", container.uuid, error.message)
+    await container_volumes.discard(control, mappings)
+
+
+async def _require_host(control: Control, host: str) -> None:
+    async with control.db.read() as connection:
+        if await candidates.provider(connection, host) is None:
+            raise RequestedHostNotFound(host)

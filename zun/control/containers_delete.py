@@ -1,0 +1,170 @@
+"""Delete a container (scenario 3): accepted at once, done by its node; without a host done from here.
+
+What a second DELETE means while the first is at work: docs/decisions/0002-parallel-deletes.md.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.control import container_quota, container_volumes
+from zun.control.base import Control
+from zun.control.container_record import Asked, note_ended, queue
+from zun.control.containers_lookup import again, host_is_up
+from zun.control.containers_power import TRIES, as_read, changing
+from zun.domain.container import Container
+from zun.domain.errors import ZunError
+from zun.domain.lifecycle import Status, Task, require
+from zun.domain.operation import Kind, Operation
+from zun.store import containers as store
+from zun.store import operations, volume_mappings
+
+LOG = logging.getLogger(__name__)
+
+STOP_SECONDS = 10
+"""Grace of the stop that ``stop=true`` asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How to delete; ``force`` was allowed by rule before."""
+
+    force: bool = False
+    stop: bool = False
+
+    @property
+    def word(self) -> str:
+        """The operation as the status table names it; both flags count as stop (contract §10.3)."""
+        if self.stop:
+            return "delete_after_stop"
+        return "delete_force" if self.force else "delete"
+
+
+async def delete(control: Control, asked: Asked, container: Container, manner: Manner) -> None:
+    """Accept the delete. Raises InvalidStateException (S3.1); Unavailable when something it has to give back from
+    here does not answer."""
+    for _ in range(TRIES):
+        async with control.db.read() as connection:
+            live = await operations.unfinished_of_container(connection, container.uuid)
+        if _is_under_way(live, manner):
+            return
+        stuck = _creating_for_long(control, container, live)
+        if not (stuck or _left_half_deleted(container, live)):
+            require(manner.word, container.uuid, container.status)
+        if container.host is None:
+            done = await _delete_here(control, asked, container)
+        elif manner.force and not await host_is_up(control, container.host):
+            done = await _delete_without_node(control, asked, container, container.host)
+        else:
+            cancel = manner.force or stuck
+            done = await _leave_to_node(control, asked, container, container.host, manner, cancel=cancel)
+        if done:
+            return
+        container = await again(control, container.uuid)
+    raise changing(container)
+
+
+def _is_under_way(live: Sequence[Operation], manner: Manner) -> bool:
+    """A delete is queued or running already, and this one asks for nothing stronger."""
+    deletes = [operation for operation in live if operation.kind == Kind.DELETE]
+    forced = any(operation.params.get("force") for operation in deletes)
+    return bool(deletes) and (forced or not manner.force)
+
+
+def _creating_for_long(control: Control, container: Container, live: Sequence[Operation]) -> bool:
+    """May the owner give a container up that is still ``Creating``: half its time is over, or nobody works on it
+    (S1.26)."""
+    if container.status != Status.CREATING:
+        return False
+    creates = [operation for operation in live if operation.kind == Kind.CREATE]
+    now = control.clock.now()
+    return all(now >= one.start_time + (one.deadline - one.start_time) / 2 for one in creates)
+
+
+def _left_half_deleted(container: Container, live: Sequence[Operation]) -> bool:
+    """A delete from here that was cut off: the row says so, has no host, and nobody works on it."""
+    return container.status == Status.DELETING and container.host is None and not live
+
+
+async def _leave_to_node(
+    control: Control, asked: Asked, container: Container, host: str, manner: Manner, *, cancel: bool
+) -> bool:
+    """``Deleting``, and the operations for the node, whether it is up or will be (S3.2, S3.4)."""
+    values = {"status": Status.DELETING, "task_state": Task.DELETING}
+    stop = manner.stop and container.status == Status.RUNNING
+    async with control.db.write() as connection:
+        if not await store.update(connection, container.uuid, as_read(container), values, control.clock.now()):
+            return False
+        first: int | None = None
+        if stop:
+            params: dict[str, Any] = {"timeout": STOP_SECONDS}
+            first = await queue(connection, control, asked, container, Kind.STOP, host=host, params=params)
+        params = {"force": manner.force, "stop": stop, "status_before": container.status}
+        last = await queue(connection, control, asked, container, Kind.DELETE, host=host, params=params)
+        if cancel:
+            before = last if first is None else first
+            await operations.cancel_unfinished(connection, container.uuid, control.clock.now(), before=before)
+    await control.bus.ring(host)
+    return True
+
+
+async def _delete_here(control: Control, asked: Asked, container: Container) -> bool:
+    """A row without host: ports, allocation and volumes are given back from the control plane, then it goes (S3.3)."""
+    claimed = {"status": Status.DELETING, "task_state": Task.DELETING}
+    async with control.db.write() as connection:
+        if not await store.update(connection, container.uuid, as_read(container), claimed, control.clock.now()):
+            return False
+        mappings = await volume_mappings.of_container(connection, container.uuid)
+    try:
+        await release_from_here(control, container.uuid)
+        await container_volumes.discard(control, mappings)
+    except BaseException:
+        back = {"status": Status.ERROR, "task_state": None}
+        async with control.db.write() as connection:
+            await store.update(
+                connection, container.uuid, {"status": Status.DELETING, "host": None}, back, control.clock.now()
+            )
+        raise
+    async with control.db.write() as connection:
+        await volume_mappings.delete_of_container(connection, container.uuid)
+        await _remove_row(connection, container)
+        await note_ended(connection, control, asked, container, Kind.DELETE, step="release", error=None)
+    return True
+
+
+async def _delete_without_node(control: Control, asked: Asked, container: Container, host: str) -> bool:
+    """Forced while the host is down: everything the control plane can free is free at once, the row goes; the node
+    finds a tombstone when it returns and removes what it still has, mounts included (S3.2)."""
+    async with control.db.write() as connection:
+        now = control.clock.now()
+        claimed = {"status": Status.DELETING, "task_state": Task.DELETING}
+        if not await store.update(connection, container.uuid, as_read(container), claimed, now):
+            return False
+        params = {"force": True, "tombstone": True, "container_id": container.container_id}
+        tomb = await queue(connection, control, asked, container, Kind.DELETE, host=host, params=params)
+        await operations.cancel_unfinished(connection, container.uuid, now, before=tomb)
+        await _remove_row(connection, container)
+    LOG.warning("action=delete container=%s host=%s result=tombstone reason=host down", container.uuid, host)
+    try:
+        await release_from_here(control, container.uuid)
+    except ZunError as error:
+        # The tombstone walks the same way once the node is back.
+        LOG.warning("action=delete container=%s result=release postponed reason=%s", container.uuid, error.message)
+    return True
+
+
+async def release_from_here(control: Control, uuid: str) -> None:
+    """Ports, then the allocation; both are found by the container's uuid in the services themselves."""
+    await control.network.release_ports(uuid)
+    await control.placement.release(uuid)
+
+
+async def _remove_row(connection: AsyncConnection, container: Container) -> None:
+    removed = await store.delete(connection, container.uuid, {"status": Status.DELETING})
+    if removed is not None:
+        await container_quota.give_back(connection, removed.project_id, container_quota.amounts_of(removed))

@@ -1,0 +1,115 @@
+"""Change name, healing, cpu and memory of a container."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zun.control import container_quota
+from zun.control.base import Control
+from zun.control.container_record import Asked
+from zun.control.container_unique import require_free_name
+from zun.control.containers_lookup import again, require_host
+from zun.control.containers_power import changing
+from zun.control.containers_queries import ask_node
+from zun.domain.container import Container
+from zun.domain.errors import Conflict, ContainerHostNotUp
+from zun.domain.resources import Amounts
+from zun.store import candidates
+from zun.store import containers as store
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """cpu in cores, memory in MiB."""
+
+    cpu: float
+    memory: int
+
+    def quota(self) -> dict[str, int]:
+        return {"cpu": round(self.cpu * 1000), "memory": self.memory}
+
+
+async def update(control: Control, asked: Asked, container: Container, changes: Mapping[str, Any]) -> Container:
+    """Apply ``name``, ``auto_heal``, ``cpu``, ``memory`` (those given); the row afterwards. The size is changed first,
+    because only it can be refused by the node.
+
+    Raises OverQuota, ContainerHostNotUp, HostUnreachable, ContainerAlreadyExists, Conflict.
+    """
+    wanted = Size(changes.get("cpu", container.cpu), changes.get("memory", container.memory))
+    if wanted != Size(container.cpu, container.memory):
+        await _resize(control, asked, container, wanted)
+    plain = {name: changes[name] for name in ("name", "auto_heal") if name in changes}
+    if plain:
+        await _write(control, container, plain)
+    return await again(control, container.uuid) if changes else container
+
+
+async def rename(control: Control, container: Container, name: str) -> Container:
+    """A new name (up to 1.13). Raises Conflict for the same name, ContainerAlreadyExists for a taken one."""
+    if name == container.name:
+        raise Conflict("The new name for the container is the same as the old name.")
+    await _write(control, container, {"name": name})
+    return await again(control, container.uuid)
+
+
+async def _write(control: Control, container: Container, values: Mapping[str, Any]) -> None:
+    async with control.db.write() as connection:
+        if "name" in values and values["name"] != container.name:
+            await require_free_name(connection, control.conf, values["name"], container.project_id)
+        if not await store.update(connection, container.uuid, {}, values, control.clock.now()):
+            raise changing(container)
+
+
+async def _resize(control: Control, asked: Asked, container: Container, wanted: Size) -> None:
+    """Quota, claim, engine, row: each step is undone when a later one is refused."""
+    old = Size(container.cpu, container.memory)
+    host = await require_host(control, asked.caller, container)
+    more, less = _difference(old, wanted)
+    async with control.db.write() as connection:
+        await container_quota.reserve(connection, control.conf, container.project_id, more)
+    try:
+        await _claim(control, container, host, wanted)
+        try:
+            params = {"uuid": container.uuid, "cpu": wanted.cpu, "memory": wanted.memory}
+            await ask_node(control, asked.caller, container, "update", params)
+            await _store_size(control, container, old, wanted, less)
+        except BaseException:
+            await _claim(control, container, host, old)
+            raise
+    except BaseException:
+        async with control.db.write() as connection:
+            await container_quota.give_back(connection, container.project_id, more)
+        raise
+
+
+def _difference(old: Size, new: Size) -> tuple[dict[str, int], dict[str, int]]:
+    """(what is asked more, what less), for quota."""
+    before, after = old.quota(), new.quota()
+    more = {name: max(0, after[name] - before[name]) for name in after}
+    less = {name: max(0, before[name] - after[name]) for name in after}
+    return more, less
+
+
+async def _claim(control: Control, container: Container, host: str, size: Size) -> None:
+    async with control.db.read() as connection:
+        found = await candidates.provider(connection, host)
+    if found is None:
+        raise ContainerHostNotUp(container.uuid)
+    amounts = Amounts(size.cpu, size.memory, container.disk)
+    resources = amounts.placement(fractional=control.conf.compute.fractional_cpu)
+    claimed = await control.placement.claim(
+        container.uuid, found[0], resources, project_id=container.project_id, user_id=container.user_id
+    )
+    if not claimed:
+        raise Conflict(f"The host of container {container.uuid} has no room for the new size.")
+
+
+async def _store_size(control: Control, container: Container, old: Size, new: Size, less: Mapping[str, int]) -> None:
+    expect = {"cpu": old.cpu, "memory": old.memory}
+    values = {"cpu": new.cpu, "memory": new.memory}
+    async with control.db.write() as connection:
+        if not await store.update(connection, container.uuid, expect, values, control.clock.now()):
+            raise changing(container)
+        await container_quota.give_back(connection, container.project_id, less)

@@ -1,0 +1,182 @@
+"""The reaper: ends operations that outlived their deadline, so that nothing is stuck for ever (S1.26).
+
+Any API process, one at a time by a lease. The deadline is absolute; deletes and releases never end, they get more time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.control import container_volumes
+from zun.control.base import Control
+from zun.control.containers_delete import release_from_here
+from zun.domain.container import Container
+from zun.domain.errors import ZunError
+from zun.domain.lifecycle import Status
+from zun.domain.operation import Kind, Operation
+from zun.store import containers, leases, operations, volume_mappings
+
+LOG = logging.getLogger(__name__)
+
+LEASE = "reaper"
+PRUNE_LEASE = "prune-actions"
+PRUNE_EVERY = timedelta(hours=1)
+NEVER_END = frozenset({Kind.DELETE, Kind.RELEASE})
+
+CREATE_FAILED = "Container failed to create correctly"
+"""Clients and operators know this beginning."""
+
+ENDS_IN_ERROR = frozenset({Status.CREATING, Status.REBUILDING, Status.RESTARTING})
+"""Statuses only the operation itself would have left. Any other status is the engine's word and stays (rule 4)."""
+
+
+async def run(control: Control, stop: asyncio.Event) -> None:
+    """Reap every ``reaper_interval`` seconds until ``stop`` is set."""
+    owner = str(uuid4())
+    interval = float(control.conf.compute.reaper_interval)
+    while not stop.is_set():
+        try:
+            LOG.debug("action=reap %s", await reap_once(control, owner))
+        except ZunError as error:
+            LOG.warning("action=reap result=failed reason=%s", error.message)
+        except Exception:
+            LOG.exception("action=reap result=crashed")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(interval):
+                await stop.wait()
+
+
+async def reap_once(control: Control, owner: str) -> str:
+    """One look at what is overdue; a sentence on what was done."""
+    now = control.clock.now()
+    length = timedelta(seconds=control.conf.compute.reaper_interval * 4)
+    async with control.db.write() as connection:
+        if not await leases.acquire(connection, LEASE, owner, now, length):
+            return "Another process reaps."
+        overdue = await operations.overdue(connection, now)
+    ended = extended = 0
+    for operation in overdue:
+        if operation.kind in NEVER_END:
+            extended += await _extend(control, operation)
+        else:
+            ended += await _end(control, operation)
+    pruned = await _prune(control)
+    return f"Ended {ended} operations, gave {extended} more time, forgot {pruned} old actions."
+
+
+async def _extend(control: Control, operation: Operation) -> bool:
+    until = control.clock.now() + timedelta(seconds=control.conf.compute.operation_deadline)
+    async with control.db.write() as connection:
+        extended = await operations.extend(connection, operation.id, until)
+    if extended:
+        LOG.warning(
+            "action=reap kind=%s container=%s host=%s result=still waiting attempts=%s",
+            operation.kind,
+            operation.container_uuid,
+            operation.host,
+            operation.attempt,
+        )
+    return extended
+
+
+async def _end(control: Control, operation: Operation) -> bool:
+    """End one operation: failed, the row told why, and what it held given back by its host."""
+    now = control.clock.now()
+    async with control.db.write() as connection:
+        step = await _step(connection, operation)
+        if not await operations.finish(connection, operation.id, worker=None, now=now, error=True):
+            return False
+        row = await containers.get(connection, operation.container_uuid)
+        reason = reason_of(operation, step)
+        if row is not None:
+            await containers.update(connection, row.uuid, {"status": row.status}, _outcome(operation, row, reason), now)
+        gives_back = _gives_back(operation, row)
+        if gives_back and operation.host:
+            await _queue_release(connection, control, operation)
+    LOG.warning(
+        "action=reap kind=%s container=%s host=%s request_id=%s reason=%s",
+        operation.kind,
+        operation.container_uuid,
+        operation.host,
+        operation.request_id,
+        reason,
+    )
+    if not gives_back:
+        return True
+    if operation.host:
+        await control.bus.ring(operation.host)
+    else:
+        await _release(control, operation.container_uuid)
+    return True
+
+
+def reason_of(operation: Operation, step: str | None) -> str:
+    """What people read: what was asked, how long it took, where it stood."""
+    seconds = round((operation.deadline - operation.start_time).total_seconds())
+    at = f" (step {step})" if step else " (the node had not begun)" if operation.attempt == 0 else ""
+    if operation.kind == Kind.CREATE:
+        return f"{CREATE_FAILED}: no progress within {seconds} seconds{at}"
+    return f"The {operation.kind} did not finish within {seconds} seconds{at}; the host may be down or overloaded"
+
+
+async def _step(connection: AsyncConnection, operation: Operation) -> str | None:
+    """The step the operation is in, None when it has none open."""
+    found = await operations.events(connection, operation.id)
+    return next((str(event["event"]) for event in found if event["finish_time"] is None), None)
+
+
+def _outcome(operation: Operation, row: Container, reason: str) -> dict[str, Any]:
+    values: dict[str, Any] = {"status_reason": reason, "task_state": None}
+    if row.status in ENDS_IN_ERROR or _gives_back(operation, row):
+        values["status"] = Status.ERROR
+    return values
+
+
+def _gives_back(operation: Operation, row: Container | None) -> bool:
+    """Creates hold nothing when they end. A container that exists in its engine keeps what it has: giving that back
+    would remove the user's data because one request was slow."""
+    return operation.kind == Kind.CREATE or row is None or row.container_id is None
+
+
+async def _queue_release(connection: AsyncConnection, control: Control, operation: Operation) -> None:
+    now = control.clock.now()
+    await operations.insert(
+        connection,
+        container_uuid=operation.container_uuid,
+        kind=Kind.RELEASE,
+        host=operation.host,
+        request_id=operation.request_id,
+        user_id=operation.user_id,
+        project_id=operation.project_id,
+        params={"reason": "deadline"},
+        now=now,
+        deadline=now + timedelta(seconds=control.conf.compute.operation_deadline),
+    )
+
+
+async def _release(control: Control, uuid: str) -> None:
+    """An operation without host: what it holds is given back from here."""
+    try:
+        await release_from_here(control, uuid)
+        async with control.db.read() as connection:
+            mappings = await volume_mappings.of_container(connection, uuid)
+        await container_volumes.discard(control, mappings)
+    except ZunError as error:
+        LOG.warning("action=release container=%s result=failed reason=%s", uuid, error.message)
+
+
+async def _prune(control: Control) -> int:
+    """Once an hour, whichever process: actions of containers that are long gone."""
+    now = control.clock.now()
+    before = now - timedelta(days=control.conf.compute.action_retention_days)
+    async with control.db.write() as connection:
+        if not await leases.acquire(connection, PRUNE_LEASE, str(uuid4()), now, PRUNE_EVERY):
+            return 0
+        return await operations.prune(connection, before)
