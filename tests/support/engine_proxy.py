@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -121,3 +123,47 @@ def busy_seconds(calls: list[EngineCall], begin: float, end: float) -> float:
             total += finish - start
             reached = finish
     return total
+
+
+class ProxyThread:
+    """An EngineProxy in a thread of its own, for tests that block."""
+
+    def __init__(self, path: Path, upstream: str = "/var/run/docker.sock") -> None:
+        self.path = path
+        self._loop = asyncio.new_event_loop()
+        self._proxy = EngineProxy(path, upstream)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="engine-proxy", daemon=True)
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._proxy.start(), self._loop).result(10)
+
+    @property
+    def calls(self) -> list[EngineCall]:
+        """What was asked so far; a copy."""
+        return list(self._proxy.calls)
+
+    def mode(self, mode: str) -> None:
+        """``pass``, ``refuse`` or ``hang``; ``pass`` also ends ``hang``."""
+        self._set(lambda: setattr(self._proxy, "mode", mode))
+        if mode == "pass":
+            self.hang(None)
+
+    def hang(self, pattern: str | None) -> None:
+        """Never answer calls whose "METHOD path" matches; None ends it and drops those that hang."""
+        compiled = re.compile(pattern) if pattern else None
+        if compiled is None and self._proxy.hang_on is not None:
+            self.cut(self._proxy.hang_on.pattern.partition(" ")[2])
+        self._set(lambda: setattr(self._proxy, "hang_on", compiled))
+
+    def cut(self, pattern: str) -> None:
+        self._set(lambda: self._proxy.cut(pattern))
+
+    def _set(self, change: Callable[[], object]) -> None:
+        done = threading.Event()
+        self._loop.call_soon_threadsafe(lambda: (change(), done.set()))
+        done.wait(10)
+
+    def stop(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._proxy.stop(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
