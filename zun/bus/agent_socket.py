@@ -112,12 +112,12 @@ class AgentSocket:
         params = frame.get("params")
         try:
             answer = await self._run(str(frame.get("method")), params if isinstance(params, dict) else {})
+            # The answer is an object already: put the number in front instead of parsing it again.
+            writer.write(b'{"id":%d,' % ident + answer[1:] + b"\n")
+            with suppress(ConnectionError):
+                await writer.drain()
         finally:
             calls.pop(ident, None)
-        # The answer is an object already: put the number in front instead of parsing it again.
-        writer.write(b'{"id":%d,' % ident + answer[1:] + b"\n")
-        with suppress(ConnectionError):
-            await writer.drain()
 
     async def _run(self, method: str, params: Mapping[str, Any]) -> bytes:
         answer = await run_handler(self._methods, method, params)

@@ -155,10 +155,8 @@ class LocalNetwork:
             network = networks.get(one.network_id)
             if network is None:
                 raise NetworkSetupFailed(f"Network {one.network_id} does not exist any more.")
-            port: Mapping[str, Any]
-            if one.network_id in present:
-                port = present[one.network_id]
-            else:
+            port: Any = present.get(one.network_id)
+            if port is None:
                 position = index if index not in positions else max(positions) + 1
                 positions.add(position)
                 port = await self._make_port(connection, network, one, device_id, position)
@@ -167,7 +165,7 @@ class LocalNetwork:
 
     async def _make_port(
         self, connection: AsyncConnection, network: RowMapping, one: RequestedNetwork, device_id: str, position: int
-    ) -> Mapping[str, Any]:
+    ) -> dict[str, Any]:
         subnet = IPv4Network(network["cidr"])
         if one.v4_fixed_ip:
             number = _number(network, one.v4_fixed_ip)
@@ -190,7 +188,7 @@ class LocalNetwork:
         await store.insert_port(connection, port)
         return port
 
-    def _attachment(self, network: RowMapping, port: Mapping[str, Any]) -> Attachment:
+    def _attachment(self, network: RowMapping, port: Any) -> Attachment:
         options = {"com.docker.network.driver.mtu": str(self._conf.mtu)} if self._conf.mtu else {}
         return Attachment(
             network_id=network["uuid"],

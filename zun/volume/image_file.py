@@ -6,7 +6,7 @@ import asyncio
 import fcntl
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from zun.volume.command import CommandFailed, checked, run
@@ -29,7 +29,8 @@ async def make(path: Path, size_gib: int, fstype: str) -> None:
             os.close(descriptor)
         await _format(path, fstype)
     except BaseException:
-        path.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
         raise
 
 

@@ -87,7 +87,7 @@ class LocalVolumes:
                 if size_gib:
                     await image_file.make(self._image(uuid), size_gib, self._fstype)
                 else:
-                    (self._data / uuid).mkdir(mode=0o755)
+                    _make_folder(self._data / uuid)
             async with self._db.write() as connection:
                 project = caller.project_id or caller.user_id
                 await store.insert(connection, uuid, name, project, size_gib or None, self._clock.now())
@@ -136,42 +136,32 @@ class LocalVolumes:
     async def _attach_image(self, mapping: VolumeMapping, image: Path) -> tuple[str, Mapping[str, Any]]:
         if not mounts.is_root():
             raise VolumeAttachFailed("A volume with a size needs zun-compute to run as root, to mount it.")
-        if not image.exists():
-            raise VolumeAttachFailed(f"The data of volume {mapping.volume_id} is missing.")
         target = self._target(mapping)
+        self._make_mounts()
         with _as(VolumeAttachFailed, f"Volume {mapping.volume_id} could not be mounted"):
-            self._make_mounts()
-            async with image_file.locked(image):
-                target.mkdir(exist_ok=True, mode=0o755)
-                try:
-                    await mounts.mount_image(image, target, self._fstype)
-                except BaseException:
-                    await self._undo(target)
-                    raise
+            try:
+                async with image_file.locked(image):
+                    if not mounts.holds(target, image):
+                        await mounts.mount_image(image, target, self._fstype)
+            except FileNotFoundError as error:
+                raise VolumeAttachFailed(f"The data of volume {mapping.volume_id} is missing.") from error
         return str(target), {"path": str(image)}
-
-    async def _undo(self, target: Path) -> None:
-        """After a failed or cancelled mount; the failure itself is what is reported."""
-        try:
-            await asyncio.shield(mounts.unmount(target))
-            target.rmdir()
-        except (CommandFailed, OSError) as error:
-            log.warning("action=undo-mount target=%s result=failed reason=%r", target, str(error))
 
     async def _attach_file(self, mapping: VolumeMapping) -> tuple[str, Mapping[str, Any]]:
         target = self._target(mapping)
+        self._make_mounts()
         try:
             content = base64.b64decode(mapping.contents or "", validate=True)
         except binascii.Error as error:
             raise VolumeAttachFailed(f"The file for {mapping.destination} is not base64.") from error
         with _as(VolumeAttachFailed, f"The file for {mapping.destination} could not be written"):
-            self._make_mounts()
             await asyncio.to_thread(_write_file, target, content)
         return str(target / "file"), {"path": str(target / "file")}
 
     def _make_mounts(self) -> None:
         # Others on the host must not read what users put in files; the engine passes as root.
-        self._mounts.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with _as(VolumeAttachFailed, f"The folder {self._mounts} could not be made"):
+            self._mounts.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     async def detach(self, mapping: VolumeMapping) -> None:
         """Unmount, loop device gone, entry removed; safe though attach never ran. Raises VolumeAttachFailed."""
@@ -218,12 +208,17 @@ def _remove_data(image: Path, folder: Path) -> None:
         shutil.rmtree(folder)
 
 
+def _make_folder(folder: Path) -> None:
+    """Open to whatever user the container runs as, whatever our umask; the folder above is closed to others."""
+    folder.mkdir(exist_ok=True)
+    folder.chmod(0o755)
+
+
 def _write_file(folder: Path, content: bytes) -> None:
     """``folder/file``, whole or not at all, readable for whatever user the container runs as."""
     made = not folder.exists()
     try:
-        folder.mkdir(exist_ok=True, mode=0o755)
-        folder.chmod(0o755)
+        _make_folder(folder)
         descriptor, name = tempfile.mkstemp(dir=folder)
         with os.fdopen(descriptor, "wb") as file:
             os.fchmod(file.fileno(), 0o644)

@@ -6,11 +6,14 @@ The loop device is freed by the kernel with its last mount (autoclear), so a kil
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import re
 from pathlib import Path
 
 from zun.volume.command import CommandFailed, checked, run
+
+log = logging.getLogger(__name__)
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
 
@@ -38,14 +41,35 @@ def loop_devices(image: Path) -> list[str]:
     return [f"/dev/{path.name}" for path in Path("/sys/block").glob("loop*") if backing_file(path.name) == str(image)]
 
 
-async def mount_image(image: Path, target: Path, fstype: str) -> None:
-    """Mount; an image that is mounted elsewhere already shares its loop device. Raises CommandFailed."""
+def holds(target: Path, image: Path) -> bool:
+    """Is ``image`` mounted on ``target``? Raises CommandFailed when something else is."""
     source = source_of(target)
-    if source is not None:
-        if backing_file(source) == str(image):
-            return
+    if source is None:
+        return False
+    if backing_file(source) != str(image):
         raise CommandFailed(f"{target} is a mount of {source} already")
-    await checked("mount", "-t", fstype, "-o", "loop,nosuid,nodev", str(image), str(target))
+    return True
+
+
+async def mount_image(image: Path, target: Path, fstype: str) -> None:
+    """Mount; an image mounted elsewhere already shares its loop device. A failure leaves no mount.
+
+    Raises CommandFailed. The caller holds the image's lock.
+    """
+    os.makedirs(target, mode=0o755, exist_ok=True)
+    try:
+        await checked("mount", "-t", fstype, "-o", "loop,nosuid,nodev", str(image), str(target))
+    except BaseException:
+        await asyncio.shield(_undo(target))
+        raise
+
+
+async def _undo(target: Path) -> None:
+    try:
+        await unmount(target)
+        os.rmdir(target)
+    except (CommandFailed, OSError) as error:
+        log.warning("action=undo-mount target=%s result=failed reason=%r", target, str(error))
 
 
 async def unmount(target: Path) -> None:
