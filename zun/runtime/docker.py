@@ -132,26 +132,14 @@ class DockerRuntime:
             return await self._create(spec)
 
     async def start(self, uuid: str) -> None:
-        try:
-            await self._post(uuid, "start")
-        except EngineError as error:
-            translated = start_refusal(error)
-            if translated is error:
-                raise
-            raise translated from error
+        await self._begin(uuid, "start")
 
     async def stop(self, uuid: str, timeout: int | None) -> None:
         await self._post(uuid, "stop", _seconds(timeout), extra=_wait(timeout))
 
     async def reboot(self, uuid: str, timeout: int | None) -> None:
         """Raises StartFailed as ``start`` does."""
-        try:
-            await self._post(uuid, "restart", _seconds(timeout), extra=_wait(timeout))
-        except EngineError as error:
-            translated = start_refusal(error)
-            if translated is error:
-                raise
-            raise translated from error
+        await self._begin(uuid, "restart", _seconds(timeout), extra=_wait(timeout))
 
     async def kill(self, uuid: str, signal: str | None) -> None:
         await self._post(uuid, "kill", {"signal": signal} if signal else {})
@@ -253,6 +241,22 @@ class DockerRuntime:
 
     async def _post(self, uuid: str, verb: str, params: Mapping[str, str] | None = None, *, extra: float = 0.0) -> None:
         await self._client.call("POST", f"containers/{_name(uuid)}/{verb}", params=params, extra=extra)
+
+    async def _begin(
+        self, uuid: str, verb: str, params: Mapping[str, str] | None = None, *, extra: float = 0.0
+    ) -> None:
+        try:
+            try:
+                await self._post(uuid, verb, params, extra=extra)
+            except EngineError as error:
+                if not await self._networks.restore(error.text):
+                    raise
+                await self._post(uuid, verb, params, extra=extra)
+        except EngineError as error:
+            translated = start_refusal(error)
+            if translated is error:
+                raise
+            raise translated from error
 
     async def _create(self, spec: EngineSpec) -> str:
         for network in docker_spec.wanted_networks(spec.attachments):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from ipaddress import ip_network
 from typing import Any
@@ -18,6 +19,13 @@ LOG = logging.getLogger(__name__)
 
 NETWORK_LABEL = "org.openstack.zun.network"
 
+_REMEMBERED = 4096
+_PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
+"""Seconds between looks for a network that another process seems to make."""
+
+_TAKEN = ("overlaps", "already exists")
+_GONE = re.compile(r"network (\S+) not found")
+
 
 class DockerNetworks:
     """The engine's networks."""
@@ -25,26 +33,34 @@ class DockerNetworks:
     def __init__(self, client: DockerClient) -> None:
         self._client = client
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._known: dict[str, WantedNetwork] = {}
 
     async def ensure(self, network: WantedNetwork) -> None:
         """The network exists with all its subnets. Idempotent, also against other processes. Raises EngineConflict
         when one of that name has other subnets."""
+        self._remember(network)
         lock = self._locks.setdefault(network.name, asyncio.Lock())
         async with lock:
             if await self._present(network):
                 return
-            try:
-                body = network_body(network, NETWORK_LABEL)
-                made = (await self._client.call("POST", "networks/create", body=body))["Id"]
-            except EngineUnreachable:
-                raise
-            except EngineError:
-                # Another process was faster: "already exists", or its subnet is taken by then.
-                if await self._present(network):
-                    return
-                raise
+            made = await self._make(network)
+            if made is None:
+                return
             await self._yield_to_twin(network.name, made)
         LOG.info("action=network_create network=%s", network.name)
+
+    async def restore(self, text: str) -> bool:
+        """Make the network anew that ``text``, a refusal of the engine, misses; False when it is none of ours.
+
+        Engines up to API 1.41 notice a network that is gone when the container starts, not when it is made.
+        """
+        found = _GONE.search(text)
+        network = self._known.get(found[1]) if found else None
+        if network is None:
+            return False
+        LOG.warning("action=network_restore network=%s", network.name)
+        await self.ensure(network)
+        return True
 
     async def remove(self, name: str) -> None:
         """Gone or never there is success; EngineConflict while containers, also stopped ones, belong to it."""
@@ -70,6 +86,29 @@ class DockerNetworks:
         except EngineError as error:
             if "already exists in network" not in error.text:
                 raise
+
+    async def _make(self, network: WantedNetwork) -> str | None:
+        """The new network's id; None when another process made it. Its subnet is taken a moment before it can be
+        seen, so a refusal is believed only after a while."""
+        body = network_body(network, NETWORK_LABEL)
+        for pause in (*_PAUSES, None):
+            try:
+                return str((await self._client.call("POST", "networks/create", body=body))["Id"])
+            except EngineUnreachable:
+                raise
+            except EngineError as error:
+                if await self._present(network):
+                    return None
+                if pause is None or not any(words in error.text for words in _TAKEN):
+                    raise
+            await asyncio.sleep(pause)
+        raise AssertionError("the last try raises or returns")
+
+    def _remember(self, network: WantedNetwork) -> None:
+        before = self._known.pop(network.name, network)
+        self._known[network.name] = before if set(network.subnets) < set(before.subnets) else network
+        if len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
 
     async def _present(self, network: WantedNetwork) -> bool:
         try:
