@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 HEAD = "0001_initial"
 """The newest revision; a test compares it with the files."""
 
+_VERSION_TABLE = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
+    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
+
 _T = TypeVar("_T")
 
 
@@ -35,10 +40,14 @@ class MigrationFailed(ZunError):
 def upgrade(connection_url: str, revision: str = "head") -> None:
     """Run the revisions that lack; at head nothing is loaded or written. A new SQLite file gets mode 0600.
 
+    An empty SQLite file gets the tables of head at once: loading Alembic would be most of a first start.
     Raises MigrationFailed (unknown revision), DatabaseUnavailable.
     """
-    if revision in ("head", HEAD) and is_current(connection_url):
-        return
+    if revision in ("head", HEAD):
+        present = current(connection_url)
+        path = sqlite_path(connection_url)
+        if present == HEAD or (present is None and path is not None and _create_at_head(path)):
+            return
     _run_command(connection_url, "upgrade", revision)
 
 
@@ -96,6 +105,32 @@ def _run_command(connection_url: str, name: str, revision: str) -> None:
         _off_loop(lambda: getattr(command, name)(_config(connection_url), revision))
     except CommandError as error:
         raise MigrationFailed(str(error)) from error
+
+
+def _create_at_head(path: Path) -> bool:
+    """All tables in one transaction; False when there are some already. A test proves them equal to the revisions."""
+    from zun.store.database import DatabaseUnavailable
+    from zun.store.tables import metadata
+
+    _make_private(path)
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool, connect_args={"timeout": 30})
+    sa.event.listen(engine, "connect", _prepare)
+    sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    try:
+        with engine.begin() as connection:
+            if connection.exec_driver_sql("SELECT 1 FROM sqlite_master").first():
+                return False
+            metadata.create_all(connection, checkfirst=False)
+            connection.exec_driver_sql(_VERSION_TABLE)
+            connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (HEAD,))
+    except sa.exc.OperationalError as error:
+        raise DatabaseUnavailable(f"The database file {path} cannot be written: {error.orig}.") from error
+    return True
+
+
+def _prepare(connection: sqlite3.Connection, record: object) -> None:
+    connection.isolation_level = None  # transactions are ours, not the driver's
+    connection.execute("PRAGMA journal_mode=WAL").close()
 
 
 def _make_private(path: Path) -> None:
