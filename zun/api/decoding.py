@@ -126,7 +126,9 @@ def _json_name(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "a boolean"
-    return {list: "an array", str: "a string"}.get(type(value), "a number")
+    if isinstance(value, list):
+        return "an array"
+    return "a string" if isinstance(value, str) else "a number"
 
 
 def _check_tree(value: Any, raw: bytes) -> None:

@@ -83,7 +83,7 @@ class Endpoint:
             status = await self._fail(request, error, send)
         seconds = time.perf_counter() - started
         metrics.count(request.operation, status, seconds)
-        LOG.debug(
+        LOG.info(
             "action=request operation=%s status=%s seconds=%.4f request_id=%s",
             request.operation,
             status,
@@ -200,12 +200,13 @@ class Endpoint:
 def _arguments(call: Call, route: Route) -> BaseModel:
     """The route's model from body and query merged (the query alone first where the contract says so)."""
     wanted = route.model
+    model: type[BaseModel]
     model = wanted if isinstance(wanted, type) else wanted(call) if wanted else BaseModel
-    names = call.query.keys() - call.body.keys()
     if route.query_only:
-        only = validate(model, decoding.merge(call.query, {}), call.query)
+        only: BaseModel = validate(model, decoding.merge(call.query, {}), call.query)
         if not call.body:
             return only
+    names = call.query.keys() - call.body.keys()
     return validate(model, decoding.merge(call.query, call.body), names)
 
 

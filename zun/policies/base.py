@@ -17,7 +17,7 @@ NOBODY = "rule:deny_everybody"
 
 def rule(name: str, check: str, description: str, *operations: str) -> Rule:
     """A documented rule; operations as ``GET /v1/containers``."""
-    listed = [dict(zip(("method", "path"), one.split(" ", 1), strict=True)) for one in operations]
+    listed: Any = [dict(zip(("method", "path"), one.split(" ", 1), strict=True)) for one in operations]
     return policy.DocumentedRuleDefault(name, check, description, listed)
 
 

@@ -62,8 +62,8 @@ async def upsert(connection: AsyncConnection, values: Mapping[str, Any], now: da
 
 async def find(connection: AsyncConnection, ident: str) -> Mapping[str, Any] | None:
     """One node by uuid or host name."""
-    by = _c.uuid if is_uuid(ident) else _c.hostname
-    row = (await connection.execute(sa.select(compute_nodes).where(by == ident))).mappings().first()
+    named = _c.uuid == ident.lower() if is_uuid(ident) else _c.hostname == ident
+    row = (await connection.execute(sa.select(compute_nodes).where(named))).mappings().first()
     return dict(row) if row else None
 
 

@@ -27,8 +27,8 @@ async def insert(connection: AsyncConnection, values: Mapping[str, Any]) -> None
 
 async def find(connection: AsyncConnection, ident: str, scope: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """By uuid or exact name within ``scope`` (column -> value); at most two, to tell ambiguity."""
-    by = _c.uuid if is_uuid(ident) else _c.name
-    query = sa.select(registries).where(by == ident, *_scope(scope)).order_by(_c.id).limit(2)
+    named = _c.uuid == ident.lower() if is_uuid(ident) else _c.name == ident
+    query = sa.select(registries).where(named, *_scope(scope)).order_by(_c.id).limit(2)
     return [dict(row) for row in (await connection.execute(query)).mappings()]
 
 

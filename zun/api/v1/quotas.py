@@ -50,7 +50,7 @@ def check_owner(name: str) -> None:
         raise InvalidQuotaValue("The name of a project or quota class has at most 255 characters.")
 
 
-LIMITS = obj({name: INTEGER for name in RESOURCES})
+LIMITS = obj(dict.fromkeys(RESOURCES, INTEGER))
 _USED = obj({"limit": INTEGER, "in_use": NUMBER})
 
 ROUTES = [
@@ -60,7 +60,7 @@ ROUTES = [
         "quota.show",
         show,
         model=QuotaShow,
-        answer={"anyOf": [LIMITS, obj({name: _USED for name in RESOURCES})]},
+        answer={"anyOf": [LIMITS, obj(dict.fromkeys(RESOURCES, _USED))]},
         summary="Show limits, or limits and use, of a project",
     ),
     Route(

@@ -168,7 +168,7 @@ class Boolean(_Check):
     """JSON true or false, or one of the listed words (letter case matters unless ``fold``)."""
 
     def __init__(self, yes: Sequence[str], no: Sequence[str], *, fold: bool = False) -> None:
-        self._words = {word: True for word in yes} | {word: False for word in no}
+        self._words = dict.fromkeys(yes, True) | dict.fromkeys(no, False)
         self._fold = fold
 
     def check(self, value: Any) -> bool:
