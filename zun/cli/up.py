@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import logging
 import os
@@ -25,6 +26,7 @@ def run(state_dir: Path, port: int | None) -> None:
 
     from zun.cli.process import run_process
 
+    gc.disable()  # see run_process
     state = StateDir(state_dir)
     first = state.prepare(port)
     with state.lock():
