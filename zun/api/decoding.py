@@ -72,8 +72,7 @@ def decode_body(raw: bytes, content_type: str | None, *, json_only: bool, strict
         return {}
     if kind == "application/x-www-form-urlencoded":
         return {name: values if len(values) > 1 else values[0] for name, values in decode_form(raw, "body").items()}
-    if kind not in ("", "application/json") and not kind.endswith("+json"):
-        return {}
+    strict = strict and (kind in ("", "application/json") or kind.endswith("+json"))
     try:
         value = orjson.loads(raw)
     except orjson.JSONDecodeError as error:

@@ -162,7 +162,7 @@ class Endpoint:
         self, request: _Request, route: Route, version: Version, path: Mapping[str, str]
     ) -> tuple[int, Any]:
         caller = await auth.authenticate(self._identity, self._policy, request.headers.get(b"x-auth-token"))
-        auth.guard_reader(caller, route.method, route.policy or route.operation)
+        auth.guard_reader(caller, route.method, route.policy or route.operation.replace(".", ":", 1))
         query = decoding.decode_query(request.scope.get("query_string", b""))
         body = await self._body(request, route)
         call = Call(

@@ -17,6 +17,7 @@ from zun.policies import list_rules
 
 LOG = logging.getLogger(__name__)
 _LOOK_EVERY = 1.0
+_MEMO = 8192
 
 
 class PolicyFileError(Exception):
@@ -31,17 +32,29 @@ class _RuleSet:
         self.enforcer.suppress_default_change_warnings = True
         self.enforcer.set_rules(policy.Rules.from_dict(dict(texts)), overwrite=True, use_conf=False)
         self.rules: Mapping[str, Any] = self.enforcer.rules
+        self._memo: dict[tuple[str, Caller], bool] = {}
+        self._may_remember = not any("http:" in text or "https:" in text for text in texts.values())
         self.fields: dict[str, list[tuple[str, str]]] = {}
         for name in texts:
             prefix, _, field = name.rpartition(":")
             if prefix:
                 self.fields.setdefault(prefix, []).append((field, name))
 
-    def check(self, rule: str, target: Mapping[str, Any], creds: dict[str, Any]) -> bool:
+    def check(self, rule: str, caller: Caller, target: Mapping[str, Any] | None) -> bool:
+        """The own project's answers are remembered: oslo.policy inspects its checks at each call, and they depend on
+        the caller alone (rules that ask another server aside)."""
+        if target is not None or not self._may_remember:
+            return self._evaluate(rule, caller, _target(caller, target))
+        known = self._memo.get((rule, caller))
+        if known is None:
+            if len(self._memo) >= _MEMO:
+                self._memo.clear()
+            known = self._memo[rule, caller] = self._evaluate(rule, caller, _target(caller, None))
+        return known
+
+    def _evaluate(self, rule: str, caller: Caller, target: Mapping[str, Any]) -> bool:
         found = self.rules.get(rule)
-        if found is None:
-            return False
-        return bool(found(target, creds, self.enforcer, rule))
+        return found is not None and bool(found(target, _credentials(caller), self.enforcer, rule))
 
 
 class PolicyEnforcer:
@@ -62,8 +75,7 @@ class PolicyEnforcer:
 
     def check(self, rule: str, caller: Caller, target: Mapping[str, Any] | None = None) -> bool:
         """Does ``rule`` allow the caller? An unknown rule denies."""
-        rules = self._current()
-        return rules.check(rule, _target(caller, target), _credentials(caller))
+        return self._current().check(rule, caller, target)
 
     def enforce(self, rule: str, caller: Caller, target: Mapping[str, Any] | None = None) -> None:
         """Raise PolicyNotAuthorized (403) unless ``check``."""
@@ -76,8 +88,7 @@ class PolicyEnforcer:
         fields = rules.fields.get(prefix)
         if not fields:
             return frozenset()
-        about, creds = _target(caller, target), _credentials(caller)
-        return frozenset(field for field, rule in fields if not rules.check(rule, about, creds))
+        return frozenset(field for field, rule in fields if not rules.check(rule, caller, target))
 
     def has_rule(self, rule: str) -> bool:
         """Is there such a rule (a default, or the operator's own)?"""
