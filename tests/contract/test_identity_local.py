@@ -169,7 +169,7 @@ async def test_wrong_input(db: Database, clock: FakeClock) -> None:
 
 
 async def test_no_database_is_unavailable_not_unauthorized(tmp_path: Path, clock: FakeClock) -> None:
-    db = Database(f"sqlite:///{tmp_path}/nowhere/zun.sqlite")
+    db = Database(f"sqlite:///{tmp_path}/empty.sqlite")
     identity = LocalIdentity(db, SimpleNamespace(local=SimpleNamespace(token_cache_seconds=5)), clock)
     with pytest.raises(Unavailable):
         await identity.authenticate("some-token")

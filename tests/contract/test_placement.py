@@ -196,7 +196,7 @@ async def test_fifty_claims_at_once_never_oversubscribe(placement: Placement) ->
 
 
 async def test_no_answer_is_unavailable_never_no_candidates(tmp_path: Path) -> None:
-    db = Database(f"sqlite:///{tmp_path}/nowhere/zun.sqlite")
+    db = Database(f"sqlite:///{tmp_path}/empty.sqlite")
     broken = LocalPlacement(db)
     with pytest.raises(PlacementUnavailable):
         await broken.candidates({"VCPU": 1}, forbidden_traits=frozenset(), limit=1)
