@@ -52,7 +52,7 @@ async def test_v1_lists_its_collections(api: Api, path: str) -> None:
     assert answer.headers["openstack-api-version"] == "container 1.1"
 
 
-@pytest.mark.parametrize("path", ["/", "/v1"])
+@pytest.mark.parametrize("path", ["/", "/v1", "/healthcheck", "/openapi.json"])
 async def test_discovery_takes_get_only(api: Api, path: str) -> None:
     answer = await api.client().post(path)
     assert answer.status_code == 405

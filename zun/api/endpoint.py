@@ -135,6 +135,8 @@ class Endpoint:
             _only_get(request)
             self._negotiate(request)
             return 200, discovery.v1(request.base)
+        if len(parts) == 1 and parts[0] in ("healthcheck", "openapi.json"):
+            _only_get(request)
         match = self._router.find(parts[1:] if parts[0] == "v1" else parts)
         if match is None:
             raise RouteNotFound("The resource could not be found.")

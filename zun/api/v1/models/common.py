@@ -134,7 +134,7 @@ class Number(_Check):
             number = float(value)
         else:
             refuse(f"{shown(value)} is not of type 'number', 'string'")
-        if number < self.minimum:
+        if not number >= self.minimum:  # also what is not a number
             refuse(f"{number} is less than the minimum of {self.minimum}")
         if number > self.maximum:
             refuse(f"{number} is greater than the maximum of {self.maximum}")
