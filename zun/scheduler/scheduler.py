@@ -67,7 +67,10 @@ async def select(control: Tools, wanted: Wanted) -> Selection:
         )
         raise NoValidHost("Placement has no candidate with enough room.")
     hosts = await _hosts(control, wanted, candidates)
-    fitting, rejected = passing(hosts, wanted, enabled(conf.scheduler.enabled_filters))
+    filters = dict(enabled(conf.scheduler.enabled_filters))
+    if wanted.cpu_policy == "dedicated":
+        filters |= enabled(["CpuSetFilter"])  # a promise, not an operator's preference
+    fitting, rejected = passing(hosts, wanted, filters)
     if not fitting:
         LOG.warning(
             "No host passed the filters container=%s candidates=%d unregistered_or_not_asked=%d rejected_by=%s",

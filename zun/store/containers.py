@@ -119,9 +119,10 @@ async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[st
     return [dict(row) for row in (await connection.execute(query)).mappings()]
 
 
-def _after(key: sa.ColumnElement[Any], value: Any, row_id: int, descending: bool) -> sa.ColumnElement[bool]:
+def _after(key: sa.Column[Any], found: Any, row_id: int, descending: bool) -> sa.ColumnElement[bool]:
     """Rows behind (value, id) in the order of ``page``: nulls last when ascending, first when descending."""
     row = containers.c.id
+    value = None if found is None else sa.literal(found, key.type)  # booleans compare as bound values only
     if key.name == "id":
         return row < row_id if descending else row > row_id
     if descending:

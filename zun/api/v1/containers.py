@@ -128,9 +128,9 @@ _ITEM: dict[str, Any] = {
     **dict.fromkeys(_BOOLEANS, BOOLEAN),
     "cpu": NUMBER,
     "disk": INTEGER,
-    **dict.fromkeys(_LISTS, {"type": ["array", "null"], "items": TEXT}),
+    **{name: {"type": ["array", "null"], "items": TEXT} for name in _LISTS},
     "ports": {"type": ["array", "null"], "items": INTEGER},
-    **dict.fromkeys(_MAPS, {"type": ["object", "null"]}),
+    **{name: {"type": ["object", "null"]} for name in _MAPS},
 }
 CONTAINER = obj({**_ITEM, "links": LINKS}, _OPTIONAL)
 
