@@ -112,7 +112,7 @@ async def reserve(
     for _ in range(_ATTEMPTS):
         if (await connection.execute(update)).rowcount:
             return
-        query = sa.select(quota_usages).where(_u.project_id == project_id)
+        query = sa.select(quota_usages).where(_u.project_id == project_id).with_for_update()  # the newest, no snapshot
         row = (await connection.execute(query)).mappings().first()
         if row is None:
             await _insert_zero(connection, project_id)
