@@ -10,7 +10,8 @@ import httpx
 from tests.support.product import Product
 from tests.support.wait import wait_until
 
-SETTLED = frozenset({"Running", "Stopped", "Created", "Paused", "Error", "Dead", "Unknown"})
+SLEEP = ["sh", "-c", "trap 'exit 0' TERM; sleep 1000 & wait"]
+"""Runs until told to end, and then ends at once (a bare ``sleep`` as first process ignores TERM)."""
 
 
 class Cloud:
@@ -31,7 +32,7 @@ class Cloud:
 
     def ask(self, *, run: bool = True, **body: Any) -> httpx.Response:
         """POST a container and give the answer as it is; ``sleep`` for a thousand seconds unless told otherwise."""
-        body = {"image": self.image, "command": ["sleep", "1000"], "cpu": 0.1, "memory": 32} | body
+        body = {"image": self.image, "command": SLEEP, "cpu": 0.1, "memory": 32} | body
         return self.http.post("/v1/containers", params={"run": str(run).lower()}, json=body)
 
     def create(self, *, run: bool = True, **body: Any) -> dict[str, Any]:

@@ -34,6 +34,8 @@ class EngineProxy:
     calls: list[EngineCall] = field(default_factory=list)
     hang_on: re.Pattern[str] | None = None
     """Calls whose "METHOD path" matches are never answered."""
+    broken: int = 0
+    """Connections that ended with an error on either side."""
     _server: asyncio.Server | None = None
     _connections: set[asyncio.Task[None]] = field(default_factory=set)
     _streams: dict[asyncio.Task[None], str] = field(default_factory=dict)
@@ -74,8 +76,8 @@ class EngineProxy:
                     group.create_task(self._answers(up_reader, writer, calls))
             finally:
                 up_writer.close()
-        except* (ConnectionError, asyncio.IncompleteReadError, BrokenPipeError):
-            return
+        except* ConnectionError as broken:
+            self.broken += len(broken.exceptions)
         finally:
             self._streams.pop(task, None)
             self._connections.discard(task)

@@ -19,9 +19,10 @@ LOG = logging.getLogger(__name__)
 HEALABLE = frozenset({Status.CREATED, Status.RUNNING, Status.STOPPED, Status.ERROR, Status.PAUSED, Status.UNKNOWN})
 
 
-async def refresh(node: Node, uuid: str) -> bool:
+async def refresh(node: Node, uuid: str, *, settled: bool = True) -> bool:
     """Bring the row in line with the engine; True if it was changed. Leaves rows alone that an operation works on,
-    that are not this host's, or that were never made."""
+    that are not this host's, or that were never made. ``settled`` False: an event just came, and a removal in
+    progress is not yet an end (what the container was before decides how it is healed)."""
     async with node.db.read() as connection:
         row = await containers.get(connection, uuid)
     if row is None or row.host != node.host or row.task_state is not None or row.container_id is None:
@@ -32,6 +33,8 @@ async def refresh(node: Node, uuid: str) -> bool:
         return False
     if observed is None:
         return await vanished(node, row)
+    if observed.state == "removing" and not settled:
+        return False
     values = observe.changed(row, observe.values_of(observed, row))
     if not values:
         return False

@@ -71,7 +71,7 @@ class Watcher:
         try:
             await self._node.clock.sleep(0.02)
             self._pending.pop(uuid, None)
-            await refresh(self._node, uuid)
+            await refresh(self._node, uuid, settled=False)
         except ZunError as error:
             LOG.warning("action=observe container=%s result=failed reason=%s", uuid, error.message)
             self._sync_soon()

@@ -152,5 +152,7 @@ def read_engine(observed: Observed, current: str) -> Reading:
 
 
 def status_of_list(state: str) -> str | None:
-    """Status for the engine's list form; None where only an inspect can tell."""
-    return {"paused": S.PAUSED, "running": S.RUNNING, "dead": S.DEAD, "restarting": S.RESTARTING}.get(state)
+    """Status for the engine's list form; None for a word that is not known."""
+    words = {"exited": S.STOPPED, "removing": S.STOPPED}
+    words |= {word: S(word.capitalize()) for word in ("created", "paused", "running", "dead", "restarting")}
+    return words.get(state)

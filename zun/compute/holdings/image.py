@@ -16,6 +16,8 @@ class Image:
 
     async def ensure(self, work: Work, progress: Progress) -> None:
         """Pull by the container's policy; a rebuild's ``image`` and ``image_driver`` win over the row's."""
+        if work.prepared.image is not None:
+            return
         row, node = work.row, work.node
         driver_name = work.params.get("image_driver") or row.image_driver
         driver = node.images.get(driver_name)

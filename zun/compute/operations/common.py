@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from typing import Any
 
@@ -57,11 +58,13 @@ async def start_engine(work: Work) -> None:
 
 
 async def read_back(work: Work) -> Outcome:
-    """Status from the engine, never from "I sent a command" (rule 4)."""
+    """Status from the engine, never from "I sent a command" (rule 4); what was made and not started is Created."""
     observed = await work.node.runtime.inspect(work.uuid)
     if observed is None:
         raise EngineNotFound(f"No such container: {work.row.container_id or work.uuid}")
-    values: dict[str, Any] = {"status_reason": None} | observe.values_of(observed, work.row)
+    values: dict[str, Any] = {"status_reason": None} | observe.values_of(
+        observed, dataclasses.replace(work.row, status=Status.CREATING)
+    )
     outcome = Outcome(values)
     if work.params.get("run", True) and (follow_up := observe.ends_by_itself(work.row, values["status"])):
         outcome.follow_up = follow_up
