@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from ipaddress import IPv6Network
 from typing import Any
 from uuid import uuid4
 
@@ -34,10 +35,10 @@ async def test_further_networks_are_joined_with_their_addresses(docker: DockerBe
 
 async def test_both_versions_of_one_network_are_one_interface(docker: DockerBench) -> None:
     network = docker.network()
-    prefix = f"fd00:{uuid4().hex[:4]}:{uuid4().hex[:4]}"
-    six = EngineNetwork(network.name, f"{prefix}::/64", f"{prefix}::1")
+    prefix = IPv6Network((0xFD << 120 | uuid4().int >> 72 << 64, 64))
+    six = EngineNetwork(network.name, str(prefix), str(prefix[1]))
     first = docker.attachment(network, index=9)
-    second = Attachment(network.name, "p6", "s6", f"{prefix}::9", first.mac, 6, False, six)
+    second = Attachment(network.name, "p6", "s6", str(prefix[9]), first.mac, 6, False, six)
     uuid = await docker.running(attachments=[first, second])
     (facts,) = joined(docker, uuid).values()
     assert (facts["IPAddress"], facts["GlobalIPv6Address"]) == (first.address, second.address)

@@ -65,7 +65,8 @@ async def _end(client: DockerClient, exec_id: str) -> None:
         LOG.warning("action=exec_end exec=%s result=left_running reason=remote_engine", exec_id)
         return
     killed = await asyncio.to_thread(kill_tree, pid, facts.get("ContainerID", ""))
-    LOG.info("action=exec_end exec=%s pid=%d killed=%d", exec_id, pid, killed)
+    level = logging.INFO if killed else logging.WARNING
+    LOG.log(level, "action=exec_end exec=%s pid=%d killed=%d", exec_id, pid, killed)
 
 
 def kill_tree(pid: int, container_id: str) -> int:

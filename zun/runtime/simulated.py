@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -22,16 +21,17 @@ from zun.domain.image import parse_reference
 from zun.domain.observed import EngineNetwork, EngineSpec, Observed
 from zun.runtime.base import EngineInfo, Event, ExecResult, ImageFacts, PullProgress, RegistryAuth, Stats
 from zun.runtime.fingerprint import spec_hash
+from zun.runtime.simulated_commands import Handler, SmallShell
 from zun.runtime.simulated_faults import Faults, faulty
 
-Handler = Callable[[str, Sequence[str]], Awaitable[ExecResult]]
 _IMAGE_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(slots=True)
 class _Sim:
     spec: EngineSpec
-    engine_id: str
+    fingerprint: str
+    engine_id: str = field(default_factory=lambda: uuid4().hex * 2)
     state: str = "created"
     exit_code: int = 0
     error: str = ""
@@ -57,8 +57,8 @@ class SimulatedRuntime:
     ) -> None:
         self.clock = clock or SystemClock()
         self.faults = Faults(self.clock)
-        self.on_execute: Handler = self._run
-        """Answers ``execute``; the default knows echo, true, false, exit, sleep and ``sh -c`` of these."""
+        self.on_execute: Handler = SmallShell(self.clock).run
+        """Answers ``execute``."""
         self.networks: dict[str, EngineNetwork] = {}
         self.limits: dict[str, tuple[int, int, int]] = {}
         """uuid -> millicores, MiB, MiB of swap now in force."""
@@ -108,7 +108,7 @@ class SimulatedRuntime:
 
     def adopt(self, spec: EngineSpec, *, state: str = "running") -> None:
         """A container that somebody else made."""
-        self._containers[spec.uuid] = _Sim(spec, uuid4().hex * 2, state, started_at=self.clock.now())
+        self._containers[spec.uuid] = _Sim(spec, spec_hash(spec), state=state, started_at=self.clock.now())
 
     def add_image(self, reference: str) -> ImageFacts:
         """An image that is there without a pull."""
@@ -147,7 +147,7 @@ class SimulatedRuntime:
     @faulty
     async def list(self) -> Sequence[Observed]:
         return [
-            Observed(uuid, sim.engine_id, sim.state, owner=sim.spec.owner, spec_hash=spec_hash(sim.spec))
+            Observed(uuid, sim.engine_id, sim.state, owner=sim.spec.owner, spec_hash=sim.fingerprint)
             for uuid, sim in self._containers.items()
         ]
 
@@ -163,13 +163,13 @@ class SimulatedRuntime:
             raise EngineConflict(f"{spec.engine_name} exists and belongs to '{old.spec.owner}'")
         for attachment in spec.attachments:
             self.networks.setdefault(attachment.engine_network.name, attachment.engine_network)
-        if old is not None and spec_hash(old.spec) == spec_hash(spec):
+        if old is not None and old.fingerprint == spec_hash(spec):
             return old.engine_id
         if self._image(spec.image) is None:
             raise EngineNotFound(f"No such image: {spec.image}")
         if old is not None:
             self.vanish(spec.uuid)
-        sim = self._containers[spec.uuid] = _Sim(spec, uuid4().hex * 2)
+        sim = self._containers[spec.uuid] = _Sim(spec, spec_hash(spec))
         self.limits[spec.uuid] = (spec.cpu_millicores, spec.memory_mib, spec.swap_mib)
         self._tell(sim, "create")
         return sim.engine_id
@@ -368,21 +368,6 @@ class SimulatedRuntime:
             yield event
         raise EngineUnreachable("the simulated engine ended the stream of events")
 
-    async def _run(self, uuid: str, command: Sequence[str]) -> ExecResult:
-        words = list(command)
-        if words[:2] == ["sh", "-c"] or words[:2] == ["/bin/sh", "-c"]:
-            words = shlex.split(words[2])
-        verb, rest = words[0], words[1:]
-        if verb == "echo":
-            return ExecResult(" ".join(rest) + "\n", 0)
-        if verb == "sleep":
-            await self.clock.sleep(float(rest[0]))
-        if verb in ("true", "sleep"):
-            return ExecResult("", 0)
-        if verb in ("false", "exit"):
-            return ExecResult("", int(rest[0]) if rest else 1)
-        return ExecResult(f'exec: "{verb}": executable file not found in $PATH\n', 126)
-
     def _observed(self, sim: _Sim) -> Observed:
         spec = sim.spec
         return Observed(
@@ -395,7 +380,7 @@ class SimulatedRuntime:
             finished_at=sim.finished_at,
             health=sim.health,
             owner=spec.owner,
-            spec_hash=spec_hash(spec),
+            spec_hash=sim.fingerprint,
             command=tuple(spec.command or ("sh",)),
             entrypoint=tuple(spec.entrypoint or ()),
             workdir=spec.workdir,
