@@ -9,6 +9,6 @@ STATE=$(mktemp -d /tmp/zun-bench.XXXXXX)
 trap 'release_engine; rm -rf "$STATE"' EXIT
 ensure_engine
 [[ -x /bin/busybox ]] || install_packages busybox-static
-ensure_venv test '[test]'
+ensure_venv test
 flock -u 9
 "$VENV/bin/python" -m tests.bench.main "$@"

@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
-# make check: style, types, layers, and that the generated reference is up to date.
+# make check: style, types, layers, and that the generated reference is up to date. Runs all of them, fails if one does.
 source "$(dirname "$0")/lib.sh"
 
 exclusive
-ensure_venv check '[test,check]'
+ensure_venv check
 flock -u 9
 bin=$VENV/bin
-"$bin/ruff" check .
-"$bin/ruff" format --check .
-"$bin/mypy" --strict -p zun
-"$bin/lint-imports"
-"$bin/python" scripts/gen_reference.py --check
+failed=()
+step() { # COMMAND...
+    say "== $*"
+    "$bin/$1" "${@:2}" || failed+=("$1 ${*:2}")
+}
+step ruff check .
+step ruff format --check .
+step mypy --strict -p zun
+step lint-imports
+step python scripts/gen_reference.py --check
+((${#failed[@]} == 0)) || die "Failed: $(printf '%s; ' "${failed[@]}")"
+say "All clean."

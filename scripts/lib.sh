@@ -115,7 +115,7 @@ need_python() {
 make_venv() { # FOLDER STAMP CONSTRAINTS PIP-ARGUMENT... ; skipped while what it is made from is unchanged
     local folder=$1 stamp=$1/.made-$2 constraints=$3 wanted log
     shift 3
-    wanted=$(cat pyproject.toml "$constraints" - <<<"$REPO $*" | sha256sum)
+    wanted=$(cat pyproject.toml "$constraints" - <<<"$REPO" | sha256sum)
     [[ $(cat "$stamp" 2>/dev/null) == "$wanted" ]] && return 0
     need_python
     say "Installing Python packages into ${folder#"$REPO"/} (a minute or two) ..."
@@ -129,8 +129,13 @@ make_venv() { # FOLDER STAMP CONSTRAINTS PIP-ARGUMENT... ; skipped while what it
     say "$wanted" >"$stamp"
 }
 
-# An editable install: what is checked out is what runs, also after a `git pull`.
-ensure_venv() { make_venv "$VENV" "$1" constraints.txt --config-settings editable_mode=compat -e ".${2:-}"; }
+# An editable install: what is checked out is what runs, also after a `git pull`. check includes test includes base.
+ensure_venv() { # base | test | check
+    local -A extras=([base]='' [test]='[test]' [check]='[test,check]')
+    make_venv "$VENV" "$1" constraints.txt --config-settings editable_mode=compat -e ".${extras[$1]}"
+    [[ $1 == base ]] || cp "$VENV/.made-$1" "$VENV/.made-base"
+    [[ $1 != check ]] || cp "$VENV/.made-$1" "$VENV/.made-test"
+}
 ensure_clients() { make_venv "$CLIENTS" clients constraints-clients.txt python-openstackclient python-zunclient==5.5.0; }
 
 # -- the container engine -------------------------------------------------------------------------

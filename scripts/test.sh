@@ -9,7 +9,7 @@ unset ZUN_STATE_DIR ZUN_PORT
 trap 'release_engine; rm -rf "$STATE"' EXIT
 ensure_engine
 install_packages docker-registry skopeo busybox-static e2fsprogs
-ensure_venv test '[test]'
+ensure_venv test
 ensure_clients
 flock -u 9
 ZUN_TEST_OPENSTACK=$CLIENTS/bin/openstack "$VENV/bin/python" -m pytest -n 2 --dist loadgroup "$@"
