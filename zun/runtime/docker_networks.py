@@ -43,10 +43,9 @@ class DockerNetworks:
         async with lock:
             if await self._present(network):
                 return
-            made = await self._make(network)
-            if made is None:
+            if not await self._make(network):
                 return
-            await self._yield_to_twin(network.name, made)
+            await self._settle_twins(network.name)
         LOG.info("action=network_create network=%s", network.name)
 
     async def restore(self, text: str) -> bool:
@@ -87,18 +86,19 @@ class DockerNetworks:
             if "already exists in network" not in error.text:
                 raise
 
-    async def _make(self, network: WantedNetwork) -> str | None:
-        """The new network's id; None when another process made it. Its subnet is taken a moment before it can be
+    async def _make(self, network: WantedNetwork) -> bool:
+        """True when made, False when another process was faster. Its subnet is taken a moment before it can be
         seen, so a refusal is believed only after a while."""
         body = network_body(network, NETWORK_LABEL)
         for pause in (*_PAUSES, None):
             try:
-                return str((await self._client.call("POST", "networks/create", body=body))["Id"])
+                await self._client.call("POST", "networks/create", body=body)
+                return True
             except EngineUnreachable:
                 raise
             except EngineError as error:
                 if await self._present(network):
-                    return None
+                    return False
                 if pause is None or not any(words in error.text for words in _TAKEN):
                     raise
             await asyncio.sleep(pause)
@@ -115,6 +115,11 @@ class DockerNetworks:
             facts = await self._client.call("GET", f"networks/{segment(network.name)}")
         except EngineNotFound:
             return False
+        except EngineError as error:
+            if "is ambiguous" not in error.text:
+                raise
+            await self._settle_twins(network.name)
+            facts = await self._client.call("GET", f"networks/{segment(network.name)}")
         if facts["Name"] != network.name:  # the engine also takes the beginning of an id
             return False
         missing = [subnet for subnet, _ in network.subnets if ip_network(subnet, strict=False) not in _subnets(facts)]
@@ -122,15 +127,23 @@ class DockerNetworks:
             raise EngineConflict(f"network {network.name} exists without the subnet {missing[0]}")
         return True
 
-    async def _yield_to_twin(self, name: str, made: str) -> None:
-        """Docker permits two networks of one name when they are made in the same moment; the older stays."""
-        rows = [row for row in await self._rows(name) if row["Name"] == name]
-        oldest = min(rows, key=lambda row: (row["Created"], row["Id"]), default=None)
-        if oldest is not None and oldest["Id"] != made:
-            try:
-                await self._client.call("DELETE", f"networks/{made}")
-            except EngineNotFound:
-                LOG.debug("action=network_twin network=%s result=gone", name)
+    async def _settle_twins(self, name: str) -> None:
+        """Docker permits several networks of one name when they are made in the same moment. Every maker looks once
+        its own can be seen, so the last one sees all: the oldest stays, or the one that already has containers."""
+        rows = [row for row in await self._rows(name) if row["Name"] == name and NETWORK_LABEL in (row["Labels"] or {})]
+        if len(rows) < 2:
+            return
+        kept, *others = sorted(rows, key=lambda row: (row["Created"], row["Id"]))
+        for other in others:
+            for victim in (other, kept):
+                try:
+                    await self._client.call("DELETE", f"networks/{victim['Id']}")
+                except EngineNotFound:
+                    LOG.debug("action=network_twin network=%s result=gone", name)
+                except EngineConflict:
+                    continue  # it has containers: the other one goes
+                kept = kept if victim is other else other
+                break
 
     async def _rows(self, part: str) -> Sequence[Mapping[str, Any]]:
         params = {"filters": json.dumps({"name": [part]})} if part else {}
