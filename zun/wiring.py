@@ -29,6 +29,7 @@ from zun.placement.local import LocalPlacement
 from zun.runtime.base import Runtime
 from zun.runtime.docker import DockerRuntime
 from zun.runtime.simulated import SimulatedRuntime
+from zun.scheduler import filters
 from zun.store import settings
 from zun.store.database import Database
 from zun.volume.base import Volumes
@@ -76,6 +77,7 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
     """Open what the configuration names; closed at the end of the block. Raises ConfigError."""
     clock = SystemClock()
     cipher = _cipher(conf)
+    _check_filters(conf)
     db = Database(conf.database.connection, pool_size=conf.database.max_pool_size)
     bus = _bus(conf)
     runtime: Runtime = SimulatedRuntime() if conf.container_driver == "simulated" else DockerRuntime(conf)
@@ -104,6 +106,14 @@ def _cipher(conf: Any) -> Cipher:
         return Cipher(conf.auth_encryption_key or "")
     except ValueError as error:
         raise ConfigError(f"[DEFAULT]/auth_encryption_key: {error}") from error
+
+
+def _check_filters(conf: Any) -> None:
+    """An unknown filter is refused at start, not at the first create."""
+    try:
+        filters.enabled(conf.scheduler.enabled_filters)
+    except filters.UnknownFilter as error:
+        raise ConfigError(str(error)) from error
 
 
 def _bus(conf: Any) -> Bus:

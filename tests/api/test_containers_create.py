@@ -14,6 +14,7 @@ import pytest
 
 from tests.support.api import fault
 from tests.support.containers import Plane, make_plane
+from zun.conf import ConfigError
 from zun.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from zun.store import volume_mappings as volume_mapping_store
 from zun.store.tables import containers, local_volumes, operations, volume_mappings
@@ -431,3 +432,23 @@ async def test_disk_default_is_claimed_where_it_is_limited(plane: Plane) -> None
 async def test_query_knows_only_run(plane: Plane) -> None:
     status, slug, _ = fault_of(await plane.client().post(f"{URL}?name=abc", json={"image": "cirros"}))
     assert (status, slug) == (400, "schema-validation-error")
+
+
+async def test_an_unknown_filter_is_refused_at_start(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown filter NoFilter"):
+        async with make_plane(tmp_path, {"scheduler.enabled_filters": "ComputeFilter,NoFilter"}):
+            pytest.fail("the application must not start")
+
+
+@pytest.mark.parametrize("enabled", ["CPUFilter", "RamFilter", "DiskFilter", "LabelFilter", "CpuSetFilter"])
+async def test_every_filter_can_be_enabled(tmp_path: Path, enabled: str) -> None:
+    async with make_plane(tmp_path, {"scheduler.enabled_filters": enabled}) as plane:
+        await plane.add_host(labels={"ssd": "yes"})
+        made = await plane.create(plane.client(), None, hints={"label:ssd": "yes"})
+        assert made["status"] == "Creating"
+
+
+async def test_dedicated_cores_go_to_a_host_that_gives_them_whatever_filters_are_on(plane: Plane) -> None:
+    await plane.add_host("pinning", enable_cpu_pinning=True)
+    for _ in range(2):
+        assert (await plane.create(plane.client("admin"), None, cpu_policy="dedicated"))["host"] == "pinning"

@@ -132,9 +132,11 @@ async def test_run_reaps_until_told_to_stop(plane: Plane) -> None:
     stop = asyncio.Event()
     task = asyncio.create_task(reaper.run(plane.api.control, stop))
 
-    async def ended() -> bool:
-        return bool((await client.get(f"{URL}/{uuid}")).json()["status"] == "Error")
+    async def status() -> str:
+        shown: str = (await client.get(f"{URL}/{uuid}")).json()["status"]
+        return shown if shown == "Error" else ""
 
-    await eventually(ended, 20, "the reaper ends the create")
+    reached: str = await eventually(status, 20, "the reaper ends the create")
+    assert reached == "Error"
     stop.set()
     await asyncio.wait_for(task, 10)

@@ -46,7 +46,7 @@ def test_healthcheck_renames_cmd_and_makes_numbers_whole() -> None:
 
 
 def test_exposed_ports_get_their_protocol() -> None:
-    asked = {"80": {}, "53/udp": {}, "0443/tcp": {}}
+    asked: dict[str, object] = {"80": {}, "53/udp": {}, "0443/tcp": {}}
     assert container_values.exposed_ports(asked) == {"80/tcp": {}, "53/udp": {}, "443/tcp": {}}
 
 
