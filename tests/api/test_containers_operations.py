@@ -311,6 +311,18 @@ async def test_patch_size_changes_quota_claim_engine_and_row(plane: Plane) -> No
     assert await plane.api.control.placement.allocation(uuid) == {VCPU: 3, MEMORY_MB: 256}
 
 
+async def test_sizes_asked_side_by_side_leave_row_quota_claim_and_engine_alike(plane: Plane) -> None:
+    client, uuid = plane.client(), (await plane.create(plane.client(), cpu=1, memory=512))["uuid"]
+    plane.bus.answers["update"] = None
+    wishes = [{"cpu": cores, "memory": 512} for cores in (2, 3, 4, 5)]
+    answers = await asyncio.gather(*(client.patch(f"{URL}/{uuid}", json=wish) for wish in wishes))
+    assert {answer.status_code for answer in answers} <= {200, 409}
+    shown = (await client.get(f"{URL}/{uuid}")).json()
+    assert plane.bus.calls[-1][2]["cpu"] == shown["cpu"]
+    assert (await plane.usage())["cpu"] == shown["cpu"] * 1000
+    assert await plane.api.control.placement.allocation(uuid) == {VCPU: int(shown["cpu"]), MEMORY_MB: 512}
+
+
 @pytest.mark.parametrize("answer", [Conflict("The engine refuses."), None])
 async def test_refused_size_leaves_everything_as_it_was(plane: Plane, answer: Exception | None) -> None:
     client, uuid = plane.client(), (await plane.create(plane.client(), cpu=1, memory=512))["uuid"]

@@ -14,9 +14,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.control import container_quota, container_volumes
 from zun.control.base import Control
+from zun.control.container_exclusive import changing
 from zun.control.container_record import Asked, note_ended, queue
 from zun.control.containers_lookup import again, host_is_up
-from zun.control.containers_power import TRIES, as_read, changing
+from zun.control.containers_power import TRIES, as_read
 from zun.domain.container import Container
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Status, Task, require

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from zun.control import container_quota, container_volumes
 from zun.control.base import Control
+from zun.control.container_exclusive import changing, exclusive
 from zun.control.container_placing import place
 from zun.control.container_record import Asked, queue
 from zun.control.containers_create import NOT_ENOUGH_HOSTS
@@ -21,15 +20,12 @@ from zun.domain.lifecycle import Status, Task, require
 from zun.domain.operation import Kind
 from zun.scheduler.scheduler import NoValidHost, Selection
 from zun.store import containers as store
-from zun.store import leases, volume_mappings
+from zun.store import volume_mappings
 
 LOG = logging.getLogger(__name__)
 
 TRIES = 5
 """Times a row that changed under us is read again before the caller is told."""
-
-PLACING = timedelta(seconds=120)
-"""How long one request may take to place a row without host; then another may try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +65,6 @@ async def request(control: Control, asked: Asked, container: Container, kind: st
             return
         container = await again(control, container.uuid)
     raise changing(container)
-
-
-def changing(container: Container) -> Conflict:
-    """For a row that never stood still."""
-    return Conflict(f"Container {container.uuid} is being changed by other requests; try again.")
 
 
 def as_read(container: Container) -> dict[str, Any]:
@@ -126,7 +117,7 @@ async def _place_anew(
 
     A claim replaces what the consumer held, so only one request at a time may place a container.
     """
-    async with _placing(control, asked, container):
+    async with exclusive(control, asked, container):
         await _make_missing_volumes(control, asked, container)
         try:
             selection = await place(control, container)
@@ -141,20 +132,6 @@ async def _place_anew(
             raise
         await control.placement.release(container.uuid)
         return None
-
-
-@asynccontextmanager
-async def _placing(control: Control, asked: Asked, container: Container) -> AsyncIterator[None]:
-    name, owner = f"place:{container.uuid}", asked.request_id[:64]
-    async with control.db.write() as connection:
-        mine = await leases.acquire(connection, name, owner, control.clock.now(), PLACING)
-    if not mine:
-        raise changing(container)
-    try:
-        yield
-    finally:
-        async with control.db.write() as connection:
-            await leases.release(connection, name, owner)
 
 
 async def _make_missing_volumes(control: Control, asked: Asked, container: Container) -> None:

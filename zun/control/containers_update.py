@@ -8,10 +8,10 @@ from typing import Any
 
 from zun.control import container_quota
 from zun.control.base import Control
+from zun.control.container_exclusive import changing, exclusive
 from zun.control.container_record import Asked
 from zun.control.container_unique import require_free_name
 from zun.control.containers_lookup import again, require_host
-from zun.control.containers_power import changing
 from zun.control.containers_queries import ask_node
 from zun.domain.container import Container
 from zun.domain.errors import Conflict, ContainerHostNotUp
@@ -37,9 +37,12 @@ async def update(control: Control, asked: Asked, container: Container, changes: 
 
     Raises OverQuota, ContainerHostNotUp, HostUnreachable, ContainerAlreadyExists, Conflict.
     """
-    wanted = Size(changes.get("cpu", container.cpu), changes.get("memory", container.memory))
-    if wanted != Size(container.cpu, container.memory):
-        await _resize(control, asked, container, wanted)
+    if "cpu" in changes or "memory" in changes:
+        async with exclusive(control, asked, container):
+            container = await again(control, container.uuid)
+            wanted = Size(changes.get("cpu", container.cpu), changes.get("memory", container.memory))
+            if wanted != Size(container.cpu, container.memory):
+                await _resize(control, asked, container, wanted)
     plain = {name: changes[name] for name in ("name", "auto_heal") if name in changes}
     if plain:
         await _write(control, container, plain)

@@ -1,0 +1,36 @@
+"""One request at a time may place or resize a container: both talk to outside systems between two transactions."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from zun.control.base import Control
+from zun.control.container_record import Asked
+from zun.domain.container import Container
+from zun.domain.errors import Conflict
+from zun.store import leases
+
+LONGEST = timedelta(seconds=120)
+"""After this another request may try, should the first one's process have died."""
+
+
+def changing(container: Container) -> Conflict:
+    """For a row that never stood still."""
+    return Conflict(f"Container {container.uuid} is being changed by other requests; try again.")
+
+
+@asynccontextmanager
+async def exclusive(control: Control, asked: Asked, container: Container) -> AsyncIterator[None]:
+    """Hold the container for the block. Raises Conflict while another request does."""
+    name, owner = f"place:{container.uuid}", asked.request_id[:64]
+    async with control.db.write() as connection:
+        mine = await leases.acquire(connection, name, owner, control.clock.now(), LONGEST)
+    if not mine:
+        raise changing(container)
+    try:
+        yield
+    finally:
+        async with control.db.write() as connection:
+            await leases.release(connection, name, owner)
