@@ -112,7 +112,8 @@ async def test_cut_stream_of_events_ends_unreachable(
 
 
 async def test_pull_that_breaks_off_can_be_tried_again(proxy: EngineProxy, proxied: DockerRuntime) -> None:
-    silent = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    writers: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda reader, writer: writers.append(writer), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     pull = asyncio.create_task(proxied.pull(f"127.0.0.1:{port}/a/b:1", None, lambda state: None))
     await eventually(lambda: proxy.cut("/images/create"), 10, "the pull is under way")
@@ -120,3 +121,6 @@ async def test_pull_that_breaks_off_can_be_tried_again(proxy: EngineProxy, proxi
         await asyncio.wait_for(pull, 10)
     assert caught.value.retryable
     silent.close()
+    for writer in writers:
+        writer.close()
+        await writer.wait_closed()

@@ -86,9 +86,18 @@ async def endpoint(tmp_path: Path, engine: Engine) -> AsyncIterator[Endpoint]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(client.certificate))
     context.load_cert_chain(server.certificate, server.key)
     context.verify_mode = ssl.CERT_REQUIRED
-    door = await asyncio.start_server(_forward, "127.0.0.1", 0, ssl=context)
+    writers: list[asyncio.StreamWriter] = []
+
+    async def enter(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
+        await _forward(reader, writer)
+
+    door = await asyncio.start_server(enter, "127.0.0.1", 0, ssl=context)
     yield Endpoint(f"tcp://127.0.0.1:{door.sockets[0].getsockname()[1]}", server, client)
     door.close()
+    for writer in writers:
+        writer.transport.abort()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
 
 
 async def test_both_certificates_are_right(endpoint: Endpoint) -> None:

@@ -168,9 +168,10 @@ async def test_stalled_pull_is_given_up(images: RegistryImages) -> None:
     with pytest.raises(ImagePullFailed, match="no progress for 1 seconds"):
         await images.ensure(ImageRequest(reference, "always"), ignore)
     assert len(connections) >= 2
+    silent.close()
     for writer in connections:
         writer.close()
-    silent.close()
+        await writer.wait_closed()
 
 
 async def test_registry_that_dies_is_no_missing_image(images: RegistryImages, tmp_path: Path) -> None:
