@@ -11,7 +11,8 @@ if [[ -d $STATE ]]; then
         say "The Docker engine that make up started (process $engine) goes on running."
     fi
     rm -rf --one-file-system "$STATE"
-    say "Removed $STATE with its database, volumes and tokens. Containers of it that still run have to be removed with the engine's own tools."
+    say "Removed $STATE with its database, volumes and tokens."
+    say "What its containers left in the engine is not touched: docker ps -a --filter label=org.openstack.zun.owner; docker network prune"
 fi
 for folder in "$VENV" "$CLIENTS" "$REPO/zun_ng.egg-info"; do
     if [[ -d $folder ]]; then

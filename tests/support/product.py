@@ -45,6 +45,8 @@ class Product:
         self.engine = engine
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
+        self.program = [str(ZUN)]
+        """What is run as ``zun``; the fault tests put a trap around it."""
         self._process: subprocess.Popen[bytes] | None = None
         self._subnet = SubnetClaim()
         self._clients: list[httpx.Client] = []
@@ -72,7 +74,7 @@ class Product:
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ZUN_STATE", "ZUN_PORT", "OS_"))}
         with self.state.log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                [str(ZUN), "up", "--state-dir", str(self.state.root)],
+                [*self.program, "up", "--state-dir", str(self.state.root)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -183,20 +185,25 @@ class Product:
     # -- what it holds ----------------------------------------------------------------------------
 
     def query(self, statement: str, *parameters: Any) -> list[sqlite3.Row]:
-        """Reads the product's database as it is on disk."""
+        """Reads the product's database as it is on disk; nothing where there are no tables yet."""
         database = self.state.root / "zun.sqlite"
         if not database.exists():
             return []
-        with contextlib.closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True, timeout=30)) as connection:
+        # Read-write: after a SIGKILL the reader has to recover the write-ahead log.
+        with contextlib.closing(sqlite3.connect(f"file:{database}?mode=rw", uri=True, timeout=30)) as connection:
             connection.row_factory = sqlite3.Row
-            return connection.execute(statement, parameters).fetchall()
+            connection.execute("PRAGMA query_only = ON")
+            try:
+                return connection.execute(statement, parameters).fetchall()
+            except sqlite3.OperationalError as error:
+                if "no such table" in str(error):
+                    return []
+                raise
 
     @property
     def deployment_id(self) -> str | None:
-        with contextlib.suppress(sqlite3.OperationalError):  # no tables yet
-            for row in self.query("SELECT value FROM settings WHERE name = 'deployment_id'"):
-                return str(row["value"])
-        return None
+        rows = self.query("SELECT value FROM settings WHERE name = 'deployment_id'")
+        return str(rows[0]["value"]) if rows else None
 
     def engine_containers(self) -> list[dict[str, Any]]:
         """What this deployment has in the engine."""
@@ -205,9 +212,7 @@ class Product:
 
     def engine_networks(self) -> list[str]:
         """Names of the engine networks of this deployment."""
-        with contextlib.suppress(sqlite3.OperationalError):
-            return self.engine.networks({str(row["uuid"]) for row in self.query("SELECT uuid FROM local_networks")})
-        return []
+        return self.engine.networks({str(row["uuid"]) for row in self.query("SELECT uuid FROM local_networks")})
 
     def mounts(self) -> list[str]:
         """Mount points below the state directory."""
