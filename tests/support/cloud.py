@@ -12,6 +12,7 @@ from tests.support.wait import wait_until
 
 SLEEP = ["sh", "-c", "trap 'exit 0' TERM; sleep 1000 & wait"]
 """Runs until told to end, and then ends at once (a bare ``sleep`` as first process ignores TERM)."""
+SETTLED = frozenset({"Running", "Stopped", "Created", "Paused", "Error", "Dead", "Unknown"})
 
 
 class Cloud:

@@ -12,7 +12,11 @@ OPTIONS = [
     cfg.IntOpt("max_limit", default=1000, min=1, help="Largest and default page of lists."),
     cfg.IntOpt("max_body_bytes", default=1024 * 1024, min=1024, help="Largest request body, bytes."),
     cfg.BoolOpt("enable_image_validation", default=False, help="Ask whether the image exists before creating."),
-    cfg.StrOpt("healthcheck_disable_file", default="/etc/zun/healthcheck_disable", help="While this file exists /healthcheck answers 503."),
+    cfg.StrOpt(
+        "healthcheck_disable_file",
+        default="/etc/zun/healthcheck_disable",
+        help="While this file exists /healthcheck answers 503.",
+    ),
     cfg.ListOpt("cors_allowed_origins", default=[], help="Origins browsers may call the API from."),
     cfg.StrOpt("policy_file", default="policy.yaml", help="Policy overrides, searched beside zun.conf."),
 ]

@@ -4,7 +4,12 @@ from oslo_config import cfg
 
 GROUP = "compute"
 OPTIONS = [
-    cfg.StrOpt("unique_container_name_scope", default="", choices=["", "project", "global"], help="Scope of the unique-name check."),
+    cfg.StrOpt(
+        "unique_container_name_scope",
+        default="",
+        choices=["", "project", "global"],
+        help="Scope of the unique-name check.",
+    ),
     cfg.BoolOpt("resume_container_state", default=False, help="At start-up start containers that were Running before."),
     cfg.FloatOpt("reserve_disk_for_image", default=0.2, min=0, max=1, help="Share of the disk kept for images."),
     cfg.BoolOpt("enable_cpu_pinning", default=False, help="Node accepts cpu_policy dedicated."),
@@ -17,12 +22,18 @@ OPTIONS = [
     cfg.FloatOpt("initial_cpu_allocation_ratio", default=16.0, min=0.0, help="CPU overcommit of a new node."),
     cfg.FloatOpt("initial_ram_allocation_ratio", default=1.5, min=0.0, help="Memory overcommit of a new node."),
     cfg.FloatOpt("initial_disk_allocation_ratio", default=1.0, min=0.0, help="Disk overcommit of a new node."),
-    cfg.BoolOpt("fractional_cpu", default=False, help="Count CPU in thousandths (CUSTOM_ZUN_MILLICPU) instead of whole VCPU."),
+    cfg.BoolOpt(
+        "fractional_cpu", default=False, help="Count CPU in thousandths (CUSTOM_ZUN_MILLICPU) instead of whole VCPU."
+    ),
     cfg.IntOpt("pids_limit", default=4096, min=0, help="Most processes in one container; 0 = no limit."),
-    cfg.IntOpt("create_deadline", default=1800, min=1, help="Longest life of a create or rebuild, seconds; then Error."),
+    cfg.IntOpt(
+        "create_deadline", default=1800, min=1, help="Longest life of a create or rebuild, seconds; then Error."
+    ),
     cfg.IntOpt("operation_deadline", default=600, min=1, help="Longest life of any other operation, seconds."),
     cfg.IntOpt("reaper_interval", default=15, min=1, help="Seconds between looks for operations past their deadline."),
-    cfg.IntOpt("sweep_interval", default=5, min=1, help="Seconds between looks for operations whose doorbell was lost."),
+    cfg.IntOpt(
+        "sweep_interval", default=5, min=1, help="Seconds between looks for operations whose doorbell was lost."
+    ),
     cfg.IntOpt("max_parallel_operations", default=32, min=1, help="Operations one node works on at once."),
     cfg.IntOpt("retry_attempts", default=3, min=1, help="Tries of an operation whose fault may pass."),
     cfg.IntOpt("action_retention_days", default=30, min=0, help="Days that actions of deleted containers are kept."),
