@@ -32,6 +32,12 @@ OPTIONS = [
     cfg.IntOpt("operation_deadline", default=600, min=1, help="Longest life of any other operation, seconds."),
     cfg.IntOpt("reaper_interval", default=15, min=1, help="Seconds between looks for operations past their deadline."),
     cfg.IntOpt(
+        "abandoned_volume_seconds",
+        default=300,
+        min=1,
+        help="Age after which a volume made for a container that was never recorded is deleted, seconds.",
+    ),
+    cfg.IntOpt(
         "sweep_interval", default=5, min=1, help="Seconds between looks for operations whose doorbell was lost."
     ),
     cfg.IntOpt("max_parallel_operations", default=32, min=1, help="Operations one node works on at once."),

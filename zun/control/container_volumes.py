@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Sequence
+from datetime import timedelta
 from uuid import uuid4
 
 from zun.control.base import Control
@@ -12,6 +13,7 @@ from zun.control.container_values import Mount
 from zun.domain.caller import Caller
 from zun.domain.container import Container, VolumeMapping
 from zun.domain.errors import VolumeNotFound, ZunError
+from zun.volume.base import container_volume_name
 
 LOG = logging.getLogger(__name__)
 
@@ -56,8 +58,8 @@ async def _prepare_one(control: Control, caller: Caller, container: Container, m
 
 async def make(control: Control, caller: Caller, mapping: VolumeMapping) -> VolumeMapping:
     """The mapping with a new volume of the size it keeps. Raises VolumeCreateFailed."""
-    name = f"zun-{mapping.container_uuid}-{mapping.uuid[:8]}"
-    volume_id = await control.volumes[mapping.driver].create(caller, int(mapping.connection[SIZE]), name)
+    volumes = control.volumes[mapping.driver]
+    volume_id = await volumes.create(caller, int(mapping.connection[SIZE]), container_volume_name(mapping))
     return dataclasses.replace(mapping, volume_id=volume_id)
 
 
@@ -91,3 +93,15 @@ async def discard(control: Control, mappings: Sequence[VolumeMapping]) -> Sequen
             mapping = dataclasses.replace(mapping, volume_id=None)
         left.append(mapping)
     return left
+
+
+async def sweep(control: Control) -> int:
+    """Delete volumes whose request died between making them and writing the row; how many (S1.8)."""
+    before = control.clock.now() - timedelta(seconds=control.conf.compute.abandoned_volume_seconds)
+    deleted = 0
+    for name, driver in control.volumes.items():
+        for volume_id in await driver.abandoned(before):
+            LOG.warning("action=sweep volume=%s driver=%s result=deleted reason=its request died", volume_id, name)
+            await driver.delete(volume_id)
+            deleted += 1
+    return deleted

@@ -67,8 +67,9 @@ async def reap_once(control: Control, owner: str) -> str:
             extended += await _extend(control, operation)
         else:
             ended += await _end(control, operation)
+    swept = await container_volumes.sweep(control)
     pruned = await _prune(control)
-    return f"Ended {ended} operations, gave {extended} more time, forgot {pruned} old actions."
+    return f"Ended {ended} operations, gave {extended} more time, swept {swept} volumes, forgot {pruned} old actions."
 
 
 async def _extend(control: Control, operation: Operation) -> bool:

@@ -10,6 +10,7 @@ from sqlalchemy import RowMapping
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.store.tables import local_volumes as volumes
+from zun.store.tables import volume_mappings
 
 
 async def get(connection: AsyncConnection, uuid: str) -> RowMapping | None:
@@ -30,6 +31,16 @@ async def insert(
     await connection.execute(
         volumes.insert().values(uuid=uuid, name=name, project_id=project_id, size=size, created_at=now)
     )
+
+
+async def abandoned(connection: AsyncConnection, before: datetime) -> Sequence[str]:
+    """Made for a container (by name) before that moment, and no mount names them; at most 100."""
+    uuid = "_" * 8 + "-" + "-".join(["_" * 4] * 3) + "-" + "_" * 12
+    mounted = sa.exists().where(volume_mappings.c.volume_id == volumes.c.uuid)
+    query = sa.select(volumes.c.uuid).where(
+        volumes.c.name.like(f"zun-{uuid}-{'_' * 8}"), volumes.c.created_at < before, ~mounted
+    )
+    return list((await connection.execute(query.limit(100))).scalars())
 
 
 async def delete(connection: AsyncConnection, uuid: str) -> None:

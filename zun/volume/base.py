@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from zun.domain.caller import Caller
 from zun.domain.container import VolumeMapping
+
+
+def container_volume_name(mapping: VolumeMapping) -> str:
+    """The name of a volume made for one mount of a container."""
+    return f"zun-{mapping.container_uuid}-{mapping.uuid[:8]}"
 
 
 class Volumes(Protocol):
@@ -25,6 +31,11 @@ class Volumes(Protocol):
 
     async def delete(self, volume_id: str) -> None:
         """Absent is success."""
+        ...
+
+    async def abandoned(self, before: datetime) -> Sequence[str]:
+        """Ids of volumes that ``create`` made for containers (``container_volume_name``) before that moment and that
+        no mount of a container names: what a process left that died between volume and row."""
         ...
 
     async def attach(self, mapping: VolumeMapping) -> tuple[str, Mapping[str, Any]]:

@@ -14,8 +14,9 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
@@ -82,18 +83,22 @@ class LocalVolumes:
         """A new volume's id (S1.8); without a size a plain folder. Raises VolumeCreateFailed, leaving nothing."""
         uuid = str(uuid4())
         try:
+            # The record first: a death in between leaves a row that ``abandoned`` finds, never a file nobody knows.
+            async with self._db.write() as connection:
+                project = caller.project_id or caller.user_id
+                await store.insert(connection, uuid, name, project, size_gib or None, self._clock.now())
             with _as(VolumeCreateFailed, f"The volume of {size_gib or 0} GiB could not be made"):
                 self._data.mkdir(parents=True, exist_ok=True, mode=0o700)
                 if size_gib:
                     await image_file.make(self._image(uuid), size_gib, self._fstype)
                 else:
                     _make_folder(self._data / uuid)
-            async with self._db.write() as connection:
-                project = caller.project_id or caller.user_id
-                await store.insert(connection, uuid, name, project, size_gib or None, self._clock.now())
         except BaseException:
             with suppress(OSError):
                 _remove_data(self._image(uuid), self._data / uuid)
+            with suppress(ZunError):
+                async with self._db.write() as connection:
+                    await store.delete(connection, uuid)
             raise
         log.info("action=create-volume volume=%s size=%s", uuid, size_gib)
         return uuid
@@ -111,6 +116,11 @@ class LocalVolumes:
         async with self._db.write() as connection:
             await store.delete(connection, volume_id)
         log.info("action=delete-volume volume=%s", volume_id)
+
+    async def abandoned(self, before: datetime) -> Sequence[str]:
+        """Ids of volumes made for a container before that moment that no mount names."""
+        async with self._db.read() as connection:
+            return await store.abandoned(connection, before)
 
     # -- the node's side ---------------------------------------------------------------------------
 
