@@ -233,14 +233,26 @@ class Product:
         http = self.http()
         while rows := http.get("/v1/containers", params={"all_projects": "true"}).json()["containers"]:
             for row in rows:
-                answer = http.delete(f"/v1/containers/{row['uuid']}", params={"force": "true"})
-                assert answer.status_code in (204, 404), answer.text
-            wait_until(
-                lambda: not http.get("/v1/containers", params={"all_projects": "true"}).json()["containers"],
-                timeout,
-                f"containers are deleted; log:\n{self.log()[-4000:]}",
-            )
+                self._clear_one(http, row["uuid"], timeout)
         wait_until(lambda: not self.leaks(), timeout, f"nothing is held; {self.leaks()}")
+
+    def _clear_one(self, http: httpx.Client, uuid: str, timeout: float) -> None:
+        """Force does not delete a paused container (the contract's table): it is resumed first."""
+        path = f"/v1/containers/{uuid}"
+
+        def gone() -> bool:
+            answer = http.get(path)
+            if answer.status_code == 404:
+                return True
+            row = answer.json()
+            if row["status"] == "Paused" and row["task_state"] is None:
+                http.post(f"{path}/unpause")
+            elif row["task_state"] != "container_deleting":
+                deleted = http.delete(path, params={"force": "true"})
+                assert deleted.status_code in (204, 404, 409), deleted.text
+            return False
+
+        wait_until(gone, timeout, f"{uuid} is deleted; log:\n{self.log()[-4000:]}")
 
     def leaks(self) -> list[str]:
         """What is held though the records have no container: engine containers, ports, allocations, mounts."""
