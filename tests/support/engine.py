@@ -45,6 +45,12 @@ class Engine:
         answer.raise_for_status()
         return answer.json()
 
+    def text(self, path: str, **params: Any) -> str:
+        """The answer as text (event streams with an end)."""
+        answer = self._http.get(path, params=params)
+        answer.raise_for_status()
+        return answer.text
+
     def post(self, path: str, body: Any = None, **params: Any) -> httpx.Response:
         answer = self._http.post(path, json=body, params=params)
         answer.raise_for_status()

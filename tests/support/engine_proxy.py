@@ -61,6 +61,12 @@ class EngineProxy:
         return len(cut)
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._pass(reader, writer)
+        except asyncio.CancelledError:
+            self.broken += 1  # cut on purpose; nobody waits for this task
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)

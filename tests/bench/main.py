@@ -1,0 +1,63 @@
+"""The figures the product promises, measured here and now, beside the engine's own floor in the same run.
+
+python -m tests.bench.main [--quick] [--only SECTION]   (make bench)
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.bench import control_plane, engine_burst, idle, throughput
+from tests.bench.figure import Figure
+from tests.support.engine import Engine
+from tests.support.product import Product
+
+SECTIONS = {
+    "control-plane": control_plane.measure,
+    "burst": engine_burst.measure,
+    "throughput": throughput.measure,
+    "idle": idle.measure,
+}
+
+
+def show(figures: list[Figure]) -> None:
+    """Print the table: what, measured, the engine's floor, wanted, met or not."""
+    table = Table(title=f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end")
+    for name in ("figure", "measured", "engine alone", "wanted", ""):
+        table.add_column(name)
+    for figure in figures:
+        table.add_row(figure.name, figure.measured, figure.floor, figure.wanted, "met" if figure.met else "NOT MET")
+    Console(width=130).print(table)
+
+
+def main() -> None:
+    """Measure every section, each on a product of its own."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, less exact")
+    parser.add_argument("--only", choices=sorted(SECTIONS), help="one section")
+    chosen = parser.parse_args()
+    engine = Engine()
+    image = engine.load_busybox()
+    figures: list[Figure] = []
+    with tempfile.TemporaryDirectory(prefix="zun-bench-") as folder:
+        for name, measure in SECTIONS.items():
+            if chosen.only not in (None, name):
+                continue
+            product = Product(Path(folder) / name, engine)
+            try:
+                figures += asyncio.run(measure(product, image, chosen.quick))
+            finally:
+                product.stop()
+    engine.close()
+    show(figures)
+
+
+if __name__ == "__main__":
+    main()
