@@ -212,6 +212,7 @@ async def _api(parts: Parts, listening: socket.socket, stop: asyncio.Event) -> N
 
     from zun.api.app import create_app
     from zun.api.policy import PolicyEnforcer
+    from zun.api.server import BoundedHttp
 
     class Server(uvicorn.Server):
         """Signals are ours."""
@@ -228,7 +229,7 @@ async def _api(parts: Parts, listening: socket.socket, stop: asyncio.Event) -> N
         uvicorn.Config(
             application,
             loop="none",
-            http="httptools",
+            http=BoundedHttp,
             ws="none",
             lifespan="off",
             access_log=False,

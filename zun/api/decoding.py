@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
@@ -9,7 +10,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from zun.api.text import shown
-from zun.domain.errors import RequestTooLarge, SchemaValidationError, UnsupportedMediaType
+from zun.domain.errors import RequestTimeout, RequestTooLarge, SchemaValidationError, UnsupportedMediaType
 
 MAX_DEPTH = 64
 """Nesting taken in bodies: below what the JSON writer can write again."""
@@ -21,8 +22,19 @@ class ClientDisconnected(Exception):
     """The client went away while it was sending; nobody is left to answer."""
 
 
-async def read_body(receive: Receive, declared: str | None, largest: int) -> bytes:
-    """The whole body, at most ``largest`` bytes; raises RequestTooLarge (413) without reading on."""
+async def read_body(receive: Receive, declared: str | None, largest: int, seconds: float = 60.0) -> bytes:
+    """The whole body, at most ``largest`` bytes and within ``seconds``.
+
+    Raises RequestTooLarge (413) or RequestTimeout (408) without reading on, ClientDisconnected.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _read(receive, declared, largest)
+    except TimeoutError:
+        raise RequestTimeout(f"The request body did not arrive within {seconds:g} seconds.") from None
+
+
+async def _read(receive: Receive, declared: str | None, largest: int) -> bytes:
     too_large = RequestTooLarge(f"The request body is larger than {largest} bytes.")
     if (
         declared is not None

@@ -21,7 +21,7 @@ from zun.api.router import Match, Router, choose, segments
 from zun.api.table import Route
 from zun.api.validation import validate
 from zun.control.base import Control
-from zun.domain.errors import MethodNotAllowed, NotAcceptable, RouteNotFound, Unauthorized
+from zun.domain.errors import MethodNotAllowed, NotAcceptable, RequestTimeout, RouteNotFound, Unauthorized
 from zun.identity.base import Identity
 
 LOG = logging.getLogger(__name__)
@@ -63,6 +63,7 @@ class Endpoint:
         self._document = orjson.dumps(document(routes, control))
         self._disable_file = Path(control.conf.api.healthcheck_disable_file)
         self._largest: int = control.conf.api.max_body_bytes
+        self._patience: float = control.conf.api.body_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
@@ -98,6 +99,8 @@ class Endpoint:
         headers = request.answer_headers
         if isinstance(error, Unauthorized):
             headers = [*headers, (b"www-authenticate", self._identity.www_authenticate.encode("latin-1", "replace"))]
+        if isinstance(error, RequestTimeout):
+            headers = [*headers, (b"connection", b"close")]
         await send_json(send, status, body, headers, with_body=request.method != "HEAD")
         return status
 
@@ -190,7 +193,8 @@ class Endpoint:
     async def _body(self, request: _Request, route: Route) -> dict[str, Any]:
         if request.method in _NO_BODY:
             return {}
-        raw = await decoding.read_body(request.receive, request.headers.get(b"content-length"), self._largest)
+        declared = request.headers.get(b"content-length")
+        raw = await decoding.read_body(request.receive, declared, self._largest, self._patience)
         return decoding.decode_body(
             raw,
             request.headers.get(b"content-type"),

@@ -23,11 +23,12 @@ def strip_identity(scope: MutableMapping[str, Any]) -> None:
 
 
 def read_headers(scope: Scope) -> dict[bytes, str]:
-    """Lower-case names to values; the first one of repeated headers counts."""
+    """Lower-case names to values. Repeated ones are one list, as HTTP has it: two tokens are no token, rather than
+    one of them for us and the other for a proxy."""
     found: dict[bytes, str] = {}
     for name, value in scope["headers"]:
-        if name not in found:
-            found[name] = value.decode("latin-1")
+        text = value.decode("latin-1")
+        found[name] = f"{found[name]}, {text}" if name in found else text
     return found
 
 

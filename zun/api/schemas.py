@@ -11,6 +11,9 @@ TEXT_OR_NULL: dict[str, Any] = {"type": ["string", "null"]}
 INTEGER: dict[str, Any] = {"type": "integer"}
 NUMBER: dict[str, Any] = {"type": "number"}
 BOOLEAN: dict[str, Any] = {"type": "boolean"}
+UUID: dict[str, Any] = {"type": "string", "format": "uuid"}
+TEXTS: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "string"}}
+"""An object whose values are texts."""
 LINKS: dict[str, Any] = {
     "type": "array",
     "items": {
@@ -22,12 +25,18 @@ LINKS: dict[str, Any] = {
 
 
 def obj(properties: Mapping[str, Any], optional: frozenset[str] = frozenset()) -> dict[str, Any]:
-    """An object with all ``properties`` but the ``optional`` ones required."""
+    """An object with these ``properties`` and no others, all but the ``optional`` ones required."""
     return {
         "type": "object",
         "properties": dict(properties),
         "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
     }
+
+
+def listed(item: Mapping[str, Any]) -> dict[str, Any]:
+    """A list of ``item``."""
+    return {"type": "array", "items": dict(item)}
 
 
 def wrapped(name: str, properties: Mapping[str, Any], optional: frozenset[str] = frozenset()) -> dict[str, Any]:

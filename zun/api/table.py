@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,3 +39,7 @@ class Route:
     """Statuses below 500 beyond 400, 401, 403, 406 that callers can see."""
     parameters: tuple[str, ...] = ()
     """Query parameters read without a model, for the OpenAPI document."""
+    example: Mapping[str, Any] | None = None
+    """A body that works, for the OpenAPI document."""
+    locates: bool = False
+    """Is the success answered with a Location?"""

@@ -11,6 +11,7 @@ OPTIONS = [
     cfg.StrOpt("ssl_key_file", help="Private key, when enable_ssl_api."),
     cfg.IntOpt("max_limit", default=1000, min=1, help="Largest and default page of lists."),
     cfg.IntOpt("max_body_bytes", default=1024 * 1024, min=1024, help="Largest request body, bytes."),
+    cfg.FloatOpt("body_timeout", default=60.0, min=0.1, help="Longest time for the body of a request, seconds."),
     cfg.BoolOpt("enable_image_validation", default=False, help="Ask whether the image exists before creating."),
     cfg.StrOpt(
         "healthcheck_disable_file",

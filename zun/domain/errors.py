@@ -8,7 +8,8 @@
     ├── Unauthorized (401)
     ├── Forbidden (403)        PolicyNotAuthorized, OverQuota, ExternalNetworkAttachForbidden
     ├── NotFound (404)         ContainerNotFound, NetworkNotFound, VolumeNotFound, RegistryNotFound, …
-    ├── NotAcceptable (406), UnsupportedMediaType (415), MethodNotAllowed (405), RequestTooLarge (413)
+    ├── NotAcceptable (406), UnsupportedMediaType (415), MethodNotAllowed (405), RequestTimeout (408),
+    │                          RequestTooLarge (413)
     ├── Conflict (409)         InvalidStateException, ContainerAlreadyExists, ContainerHostNotUp
     ├── Unavailable (503)      something the product needs does not answer; a retry can help
     └── NodeError              faults of the node's own work; their text becomes ``status_reason``
@@ -239,6 +240,12 @@ class RequestTooLarge(ZunError):
     """The body is larger than the API takes."""
 
     status = 413
+
+
+class RequestTimeout(ZunError):
+    """The body did not arrive in time."""
+
+    status = 408
 
 
 class UnsupportedMediaType(ZunError):

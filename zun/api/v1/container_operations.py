@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from zun.api.call import Answer, Call, Handler, Version
-from zun.api.schemas import NULL, NUMBER, TEXT, TEXT_OR_NULL, obj
+from zun.api.schemas import NULL, TEXT
 from zun.api.table import Route
+from zun.api.v1.container_answers import ADDRESSES, ARCHIVE, COMMITTED, CONTAINER, EXECUTED, PORTS, STATS, TOP
 from zun.api.v1.container_find import asked, find, not_offered
 from zun.api.v1.container_views import single
 from zun.api.v1.models import container_operations as models
@@ -185,26 +186,6 @@ async def network_attach(call: Call) -> Answer:
 
 
 _ONE = "/containers/{container_ident}"
-_STATS = obj(
-    {
-        "CONTAINER": TEXT,
-        **dict.fromkeys(("CPU %", "MEM USAGE(MiB)", "MEM LIMIT(MiB)", "MEM %"), NUMBER),
-        "BLOCK I/O(B)": TEXT,
-        "NET I/O(B)": TEXT,
-    }
-)
-_EXECUTED = obj(
-    {
-        "output": TEXT_OR_NULL,
-        "exit_code": {"type": ["integer", "null"]},
-        "exec_id": TEXT_OR_NULL,
-        "proxy_url": TEXT_OR_NULL,
-    }
-)
-_TOP = obj({"Titles": {"type": "array", "items": TEXT}, "Processes": {"type": "array", "items": {"type": "array"}}})
-_NETWORKS = obj({"networks": {"type": "array", "items": {"type": "object"}}})
-_COMMITTED = obj({"uuid": TEXT})
-_ARCHIVE = obj({"data": TEXT, "stat": {"type": "object"}})
 
 
 def _route(method: str, name: str, handler: Handler, status: int, summary: str, **more: Any) -> Route:
@@ -222,28 +203,28 @@ ROUTES: list[Route] = [
     _route("POST", "kill", power(Kind.KILL), 202, "Send a signal", model=models.Kill, answer=NULL),
     _route("POST", "rebuild", rebuild, 202, "Make anew, perhaps of another image", model=models.Rebuild, answer=NULL),
     _route("GET", "logs", logs, 200, "Log text", model=models.Logs, answer=TEXT),
-    _route("POST", "execute", execute, 200, "Run a command inside", model=models.Execute, answer=_EXECUTED),
+    _route("POST", "execute", execute, 200, "Run a command inside", model=models.Execute, answer=EXECUTED),
     _route(
         "POST", "execute_resize", execute_resize, 200, "Terminal size of a session", model=models.ExecuteResize,
         answer=NULL,
     ),
     _route("POST", "resize", resize, 200, "Terminal size of the main process", model=models.Resize, answer=NULL),
-    _route("GET", "top", top, 200, "Processes", model=models.Top, answer=_TOP),
-    _route("GET", "stats", stats, 200, "Use of cpu, memory, block devices, network", answer=_STATS),
+    _route("GET", "top", top, 200, "Processes", model=models.Top, answer=TOP),
+    _route("GET", "stats", stats, 200, "Use of cpu, memory, block devices, network", answer=STATS),
     _route(
         "POST", "resize_container", resize_container, 202, "Change cpu and memory", min_version=Version(1, 19),
-        model=container_models.update,
+        model=container_models.update, answer=CONTAINER,
     ),
     _route(
         "GET", "network_list", network_list_old, 200, "Addresses", min_version=Version(1, 13),
-        max_version=Version(1, 17), answer=_NETWORKS,
+        max_version=Version(1, 17), answer=ADDRESSES,
     ),
-    _route("GET", "network_list", network_list, 200, "Ports", min_version=Version(1, 18), answer=_NETWORKS),
+    _route("GET", "network_list", network_list, 200, "Ports", min_version=Version(1, 18), answer=PORTS),
     _route("GET", "attach", attach, 200, "A session with the main process", answer=TEXT),
-    _route("GET", "get_archive", get_archive, 200, "Copy out", model=models.GetArchive, answer=_ARCHIVE),
+    _route("GET", "get_archive", get_archive, 200, "Copy out", model=models.GetArchive, answer=ARCHIVE),
     _route("POST", "put_archive", put_archive, 200, "Copy in", model=models.PutArchive, answer=NULL),
     _route(
-        "POST", "commit", commit, 202, "Make an image", model=models.Commit, query_only=True, answer=_COMMITTED
+        "POST", "commit", commit, 202, "Make an image", model=models.Commit, query_only=True, answer=COMMITTED
     ),
     *(
         _route(

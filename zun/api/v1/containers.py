@@ -7,9 +7,10 @@ from typing import Any
 
 from zun.api import paging
 from zun.api.call import Answer, Call, Version
-from zun.api.schemas import BOOLEAN, INTEGER, LINKS, NUMBER, TEXT, TEXT_OR_NULL, listing, obj
+from zun.api.schemas import listing
 from zun.api.table import Route
 from zun.api.v1 import container_create, container_operations
+from zun.api.v1.container_answers import CONTAINER, ITEM, OPTIONAL
 from zun.api.v1.container_find import asked, enforce_on, find
 from zun.api.v1.container_views import RULE, ListView, hidden, single
 from zun.api.v1.models import containers as models
@@ -113,40 +114,24 @@ def _flag_since(call: Call, name: str, minor: int, *, given: bool) -> None:
         )
 
 
-_OPTIONAL = frozenset({"host", "image_pull_policy", "privileged", "runtime"})
-_TEXTS = ("uuid", "name", "project_id", "user_id", "image", "cpu_policy", "memory", "status")
-_MAYBE_TEXTS = (
-    "status_reason", "status_detail", "task_state", "workdir", "hostname", "image_driver", "registry_id",
-    "created_at", "updated_at", "host", "image_pull_policy", "runtime",
-)  # fmt: skip
-_BOOLEANS = ("interactive", "tty", "auto_remove", "auto_heal", "privileged")
-_LISTS = ("command", "entrypoint", "security_groups")
-_MAPS = ("environment", "labels", "addresses", "restart_policy", "healthcheck")
-_ITEM: dict[str, Any] = {
-    **dict.fromkeys(_TEXTS, TEXT),
-    **dict.fromkeys(_MAYBE_TEXTS, TEXT_OR_NULL),
-    **dict.fromkeys(_BOOLEANS, BOOLEAN),
-    "cpu": NUMBER,
-    "disk": INTEGER,
-    **{name: {"type": ["array", "null"], "items": TEXT} for name in _LISTS},
-    "ports": {"type": ["array", "null"], "items": INTEGER},
-    **{name: {"type": ["object", "null"]} for name in _MAPS},
-}
-CONTAINER = obj({**_ITEM, "links": LINKS}, _OPTIONAL)
-
 _ONE = "/containers/{container_ident}"
 
 ROUTES: list[Route] = [
     Route(
         "GET", "/containers", "container.list", list_containers, policy="container:get_all",
-        answer=listing("containers", _ITEM, optional=_OPTIONAL), summary="List containers", raises=(404,),
+        answer=listing("containers", ITEM, optional=OPTIONAL), summary="List containers", raises=(404,),
+        parameters=(*paging.DOCUMENTED, "all_projects", *FILTERS),
     ),
     Route(
         "POST", "/containers", "container.create", container_create.create, 202, policy="container:create",
         model=models.create, json_only=True, answer=CONTAINER, summary="Create a container, and run it",
-        raises=(404, 409),
+        raises=(404, 409), locates=True,
+        example={"image": "busybox", "command": ["sleep", "1000"], "memory": "64", "cpu": 0.1},
     ),
-    Route("GET", _ONE, "container.show", show, answer=CONTAINER, summary="Show a container", raises=(404, 409)),
+    Route(
+        "GET", _ONE, "container.show", show, answer=CONTAINER, summary="Show a container", raises=(404, 409),
+        parameters=("all_projects",),
+    ),
     Route(
         "PATCH", _ONE, "container.update", update, model=models.update, answer=CONTAINER,
         summary="Change name, healing, cpu, memory", raises=(404, 409),

@@ -113,6 +113,8 @@ ROUTES = [
         policy="registry:create",
         model=RegistryCreate,
         json_only=True,
+        locates=True,
+        example={"registry": {"name": "private", "domain": "registry.example.org", "username": "reader"}},
         answer=_ONE,
         summary="Store a registry",
     ),
