@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from functools import partial
 
 import httpx
 
 from tests.bench.figure import Figure, percentile
 from tests.support.engine_proxy import EngineProxy, busy_seconds
 from tests.support.product import Product
+from tests.support.wait import eventually
 
 POLL = 0.005  # seconds between two looks of the client
 
@@ -35,6 +37,7 @@ async def measure(product: Product, image: str, quick: bool) -> list[Figure]:
             ours, engines = await _one(client, proxy, product, image)
             added.append(ours * 1000)
             floors.append(engines * 1000)
+    seen = await _behind_its_back(product, image)
     await asyncio.to_thread(product.clear)
     await proxy.stop()
     median, p99 = percentile(added, 0.5), percentile(added, 0.99)
@@ -42,6 +45,7 @@ async def measure(product: Product, image: str, quick: bool) -> list[Figure]:
     return [
         Figure("start to healthy (first / again)", f"{first:.1f} / {again:.1f} s", "≤ 3 s", max(first, again) <= 3),
         Figure("added to a create, median", f"{median:.0f} ms", "≤ 60 ms", median <= 60, floor),
+        Figure("docker stop until seen, worst of 5", f"{seen * 1000:.0f} ms", "≤ 2 s", seen <= 2),
         Figure("added to a create, p99", f"{p99:.0f} ms", "≤ 200 ms", p99 <= 200, floor),
     ]
 
@@ -70,3 +74,23 @@ def _start_event(product: Product, uuid: str, since: float) -> float:
     filters = json.dumps({"container": [f"zun-{uuid}"], "event": ["start"]})
     lines = product.engine.text("/events", since=f"{since:.3f}", until=f"{time.time():.3f}", filters=filters)
     return float(json.loads(lines.splitlines()[0])["timeNano"]) / 1e9
+
+
+async def _behind_its_back(product: Product, image: str) -> float:
+    """Longest of five times between the engine's stop and the API showing it, seconds."""
+    body = {"image": image, "command": ["sleep", "600"], "cpu": 0.1, "memory": 16, "image_pull_policy": "ifnotpresent"}
+    longest = 0.0
+    async with product.client() as client:
+
+        async def shows(uuid: str, status: str) -> bool:
+            return bool((await client.get(f"/v1/containers/{uuid}")).json()["status"] == status)
+
+        for _ in range(5):
+            answer = await client.post("/v1/containers", params={"run": "true"}, json=body)
+            uuid = str(answer.json()["uuid"])
+            await eventually(partial(shows, uuid, "Running"), 60, "it runs")
+            await asyncio.to_thread(product.engine.post, f"/containers/zun-{uuid}/stop", t="0")
+            begin = time.monotonic()
+            await eventually(partial(shows, uuid, "Stopped"), 60, "the stop is seen")
+            longest = max(longest, time.monotonic() - begin)
+    return longest

@@ -26,11 +26,12 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 def scenario_product(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: Engine, registry: Registry
 ) -> Iterator[Product]:
-    """A product whose default registry is ours; emptied and checked for leaks after each test."""
+    """A product whose default registry is ours; emptied and checked for leaks after each test. A module may name its
+    ``SYNC_SECONDS``."""
     product = Product(tmp_path_factory.mktemp("scenario") / "zun", engine)
     product.conf(
         docker={"default_registry": registry.address},
-        DEFAULT={"sync_container_state_interval": "5"},
+        DEFAULT={"sync_container_state_interval": str(getattr(request.module, "SYNC_SECONDS", 5))},
         quota={"containers": "100", "cpu": "100"},
     )
     try:

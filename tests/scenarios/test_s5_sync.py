@@ -1,5 +1,5 @@
 """Scenario 5: the node loses engine state; events, sync and healing. What happens behind the product's back is seen
-within two seconds while the event stream lives, and within one sync when it is cut."""
+by events long before the next sync (``make bench`` has the seconds), and by the sync when the event stream is cut."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from tests.support.product import Product
 from tests.support.registry import Registry
 from tests.support.wait import wait_until
 
-SEEN_BY_EVENT = 2.0  # seconds; a promise of the product
+SYNC_SECONDS = 600
+"""No sync comes while these tests run: what they see, events brought."""
+SEEN = 20.0  # seconds until a test gives up
 
 
 def test_s5_5_a_stop_behind_its_back_is_seen(cloud: Cloud) -> None:
     uuid = cloud.running()["uuid"]
     cloud.product.engine.post(f"/containers/zun-{uuid}/stop", t="0")
-    cloud.wait(uuid, "Stopped", timeout=SEEN_BY_EVENT)
+    cloud.wait(uuid, "Stopped", timeout=SEEN)
 
 
 def test_s5_5_pause_and_unpause_behind_its_back_are_seen(cloud: Cloud) -> None:
     uuid = cloud.running()["uuid"]
     cloud.product.engine.post(f"/containers/zun-{uuid}/pause")
-    cloud.wait(uuid, "Paused", timeout=SEEN_BY_EVENT)
+    cloud.wait(uuid, "Paused", timeout=SEEN)
     cloud.product.engine.post(f"/containers/zun-{uuid}/unpause")
-    cloud.wait(uuid, "Running", timeout=SEEN_BY_EVENT)
+    cloud.wait(uuid, "Running", timeout=SEEN)
 
 
 def test_s5_5_an_exit_by_itself_is_seen(cloud: Cloud) -> None:
     uuid = cloud.running(command=["sh", "-c", "while [ ! -e /go ]; do sleep 0.1; done; exit 7"])["uuid"]
     cloud.act(uuid, "execute", 200, command="touch /go")
-    shown = cloud.wait(uuid, "Stopped", timeout=SEEN_BY_EVENT + 1)
+    shown = cloud.wait(uuid, "Stopped", timeout=SEEN)
     detail = wait_until(lambda: (cloud.show(uuid) or shown)["status_detail"], 5, "the age is over a second")
     assert detail.startswith("Exited(7) ")
 
@@ -53,7 +55,7 @@ def test_s5_10_a_removed_container_is_error_with_the_contracts_text(cloud: Cloud
     engine = cloud.engine(uuid)
     assert engine
     cloud.product.engine.remove(engine["Id"])
-    shown = cloud.wait(uuid, "Error", timeout=SEEN_BY_EVENT)
+    shown = cloud.wait(uuid, "Error", timeout=SEEN)
     assert shown["status_reason"] == f"No such container: {engine['Id']} in docker"
     cloud.act(uuid, "rebuild")
     assert cloud.wait(uuid, "Running", "Created")
@@ -134,7 +136,7 @@ def test_s5_1_with_the_event_stream_cut_one_sync_finds_it(proxied: tuple[Product
     proxy.hang("GET .*/events")
     proxy.cut("/events")
     product.engine.post(f"/containers/zun-{uuid}/stop", t="0")
-    cloud.wait(uuid, "Stopped", timeout=2 + SEEN_BY_EVENT)
+    cloud.wait(uuid, "Stopped", timeout=SEEN)
 
 
 def test_an_engine_that_does_not_answer_changes_no_status(proxied: tuple[Product, ProxyThread]) -> None:
