@@ -129,7 +129,7 @@ def _state(row: Any, now: datetime) -> str:
 
 @app.command()
 def revoke(ident: Annotated[str, typer.Argument(metavar="ID")], state_dir: STATE_DIR = Path("var")) -> None:
-    """Make a token worthless, within [local]/token_cache_seconds."""
+    """Make a token worthless, within \\[local]/token_cache_seconds."""
     from zun.domain.clock import SystemClock
 
     async def work(db: Any) -> bool:
