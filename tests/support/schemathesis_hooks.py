@@ -19,7 +19,7 @@ _KEPT = ("name", "labels", "environment", "interactive", "tty", "workdir", "host
 
 
 @schemathesis.hook
-def before_call(context: Any, case: Case, kwargs: dict[str, Any]) -> None:
+def before_call(context: Any, case: Case[Any], kwargs: dict[str, Any]) -> None:
     """Changes a generated request just before it is sent."""
     kind, _, operation = str(case.operation.definition.raw.get("operationId", "")).partition(".")
     stateful = case.meta is not None and case.meta.phase.name == TestPhase.STATEFUL
@@ -32,10 +32,11 @@ def before_call(context: Any, case: Case, kwargs: dict[str, Any]) -> None:
             case.path_parameters["container_ident"] = ALIVE[choice // 2 % len(ALIVE)]
 
 
-def _make_creatable(case: Case) -> None:
+def _make_creatable(case: Case[Any]) -> None:
     """Keeps of the generated body what no deployment refuses."""
-    kept = case.body if isinstance(case.body, dict) else {}
+    drawn = case.body if isinstance(case.body, dict) else {}
+    kept = {name: drawn[name] for name in _KEPT if drawn.get(name)}
+    if not str(kept.get("workdir", "/")).startswith("/"):
+        del kept["workdir"]
     case.query = {"run": "true"}
-    case.body = {"image": "busybox", "cpu": 0.1, "memory": 4} | {n: kept[n] for n in _KEPT if kept.get(n)}
-    if not str(kept.get("workdir") or "/").startswith("/"):
-        del case.body["workdir"]
+    case.body = {"image": "busybox", "cpu": 0.1, "memory": 4, **kept}

@@ -8,10 +8,14 @@ from typing import Any
 from uuid import uuid4
 
 from zun.api.microversion import VersionUnsupported, unsupported_body
+from zun.api.text import cut
 from zun.domain.errors import Unauthorized, Unavailable, ZunError
 from zun.store.database import DatabaseUnavailable
 
 LOG = logging.getLogger(__name__)
+
+MAX_MESSAGE = 1000
+"""Longest title: names that callers send are part of many, and are not echoed without end."""
 
 
 def error_body(status: int, slug: str, title: str, detail: str) -> dict[str, Any]:
@@ -46,7 +50,8 @@ def describe(error: Exception, *, base_url: str, request_id: str, operation: str
     if isinstance(error, Unauthorized):
         return 401, UNAUTHORIZED_BODY
     if isinstance(error, ZunError) and error.status < 500:
-        return error.status, error_body(error.status, error.slug, error.message, error.message)
+        message = cut(error.message, MAX_MESSAGE)
+        return error.status, error_body(error.status, error.slug, message, message)
     status = error.status if isinstance(error, ZunError) else 500
     correlation = str(uuid4())
     if isinstance(error, Unavailable):

@@ -38,7 +38,7 @@ def base_url(scope: Scope, headers: Mapping[bytes, str]) -> str:
     if not _HOST.fullmatch(host):
         server = scope.get("server") or ("localhost", None)
         host = server[0] if server[1] is None else f"{server[0]}:{server[1]}"
-    scheme = scope.get("scheme") or "http"
+    scheme = "https" if scope.get("scheme") == "https" else "http"
     return f"{scheme}://{host}"
 
 

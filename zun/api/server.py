@@ -83,13 +83,19 @@ class BoundedHttp(HttpToolsProtocol):
             self._set_alarm()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP, or what is too much of it, and close."""
+        """Refuse what is not HTTP, or what is too much of it, and close; requests before it are still answered."""
         self._clear_alarm()
         if self.transport.is_closing():
             return
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            if not self._in_body or cycle.response_started or self.pipeline:
+                cycle.keep_alive = False
+                self.flow.pause_reading()
+                return
+            cycle.disconnected = True
         status, text = self._refusal or (400, "The request is not valid HTTP/1.1.")
-        if self.cycle is None or self.cycle.response_complete:
-            self.transport.write(_answer(status, text))
+        self.transport.write(_answer(status, text))
         self.transport.close()
 
     def _unsupported_upgrade_warning(self) -> None:

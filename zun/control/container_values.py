@@ -5,11 +5,19 @@ from __future__ import annotations
 import base64
 import binascii
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from zun.domain.errors import Base64Exception, InvalidValue, ValidationError
+
+EXEC_TEXT_BYTES = 128 * 1024
+"""Linux MAX_ARG_STRLEN: one argument or ``NAME=value``, its end included."""
+EXEC_BYTES = 2 * 1024 * 1024 - EXEC_TEXT_BYTES
+"""A quarter of the usual 8 MiB stack, less what the image itself may add."""
+_POINTER_BYTES = 8
+PATH_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +77,7 @@ def healthcheck(asked: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return result
     if not isinstance(command, str):
         raise InvalidValue("healthcheck cmd has to be a text.")
+    require_executable("healthcheck cmd", [command])
     return {**result, "test": command}
 
 
@@ -91,6 +100,8 @@ def workdir(asked: str | None) -> str | None:
     """An absolute path, or none. Raises InvalidValue: the engine takes no other."""
     if asked and not asked.startswith("/"):
         raise InvalidValue(f"The workdir '{asked}' has to be an absolute path.")
+    if asked and len(asked.encode()) >= PATH_BYTES:
+        raise InvalidValue(f"The workdir has to be shorter than {PATH_BYTES} bytes.")
     return asked
 
 
@@ -100,6 +111,16 @@ def environment(asked: Mapping[str, str] | None) -> dict[str, str] | None:
         if not name or "=" in name:
             raise InvalidValue(f"'{name}' cannot be the name of an environment variable.")
     return None if asked is None else dict(asked)
+
+
+def require_executable(what: str, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+    """Refuse what no kernel starts: one text, or all of them, longer than exec takes. Raises InvalidValue."""
+    texts = [*words, *(f"{name}={value}" for name, value in (environment or {}).items())]
+    sizes = [len(text.encode()) + 1 for text in texts]
+    if max(sizes, default=0) > EXEC_TEXT_BYTES:
+        raise InvalidValue(f"One text of {what} is longer than the {EXEC_TEXT_BYTES} bytes a process can be given.")
+    if sum(sizes) + _POINTER_BYTES * len(sizes) > EXEC_BYTES:
+        raise InvalidValue(f"All of {what} is more than the {EXEC_BYTES} bytes a process can be given.")
 
 
 def image_driver(asked: str | None, allowed: Sequence[str], default: str) -> str:
@@ -115,8 +136,8 @@ def mounts(asked: Sequence[Mapping[str, Any]] | None) -> list[Mount]:
     """Entries in normal form. Raises InvalidValue or Base64Exception."""
     result = [_mount(entry) for entry in asked or ()]
     places = [mount.destination.rstrip("/") for mount in result]
-    for place in places:
-        if places.count(place) > 1:
+    for place, times in Counter(places).items():
+        if times > 1:
             raise InvalidValue(f"Two mounts have the same destination '{place}'.")
     return result
 
@@ -128,6 +149,8 @@ def _mount(entry: Mapping[str, Any]) -> Mount:
         raise InvalidValue(f"The mount type '{kind}' has to be volume or bind.")
     if not destination or not destination.startswith("/") or not destination.strip("/"):
         raise InvalidValue(f"The mount destination '{destination or ''}' has to be an absolute path below '/'.")
+    if len(destination.encode()) >= PATH_BYTES:
+        raise InvalidValue(f"A mount destination has to be shorter than {PATH_BYTES} bytes.")
     if kind == "bind":
         if source is None:
             raise InvalidValue(f"The bind mount at '{destination}' needs a source.")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zun.control.base import Control
+from zun.control.container_values import require_executable
 from zun.control.containers_lookup import require_host
 from zun.domain.caller import Caller
 from zun.domain.container import Container
@@ -34,6 +35,7 @@ def words(command: str) -> list[str]:
         raise InvalidValue(f"The command cannot be split into words: {error}.") from error
     if not found:
         raise InvalidValue("The command is empty.")
+    require_executable("the command", found)
     return found
 
 

@@ -47,8 +47,8 @@ async def get(connection: AsyncConnection, uuid: str) -> Container | None:
 
 async def find(connection: AsyncConnection, ident: str, scope: Mapping[str, Any]) -> Sequence[Container]:
     """By uuid or exact name within ``scope`` (column -> value); at most two, to tell ambiguity."""
-    by = containers.c.uuid if is_uuid(ident) else containers.c.name
-    query = sa.select(*_FIELDS).where(by == ident, *_scope(scope)).limit(2)
+    named = containers.c.uuid == ident.lower() if is_uuid(ident) else containers.c.name == ident
+    query = sa.select(*_FIELDS).where(named, *_scope(scope)).limit(2)
     return [_container(row) for row in await connection.execute(query)]
 
 

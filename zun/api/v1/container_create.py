@@ -74,6 +74,11 @@ async def checked(call: Call) -> NewContainer:
 async def _plain_values(call: Call, args: CreateLatest) -> Container:
     """What needs nobody else: values in normal form, defaults filled in."""
     conf, caller = call.control.conf, call.caller
+    command, entrypoint = _command(call, args.command), _texts("entrypoint", getattr(args, "entrypoint", None))
+    environment = values.environment(_environment(args.environment))
+    values.require_executable(
+        "command, entrypoint and environment", [*(entrypoint or ()), *(command or ())], environment
+    )
     _only_run_in_query(call)
     driver = values.image_driver(args.image_driver, conf.image_driver_list, conf.default_image_driver)
     if driver == "docker":
@@ -89,15 +94,15 @@ async def _plain_values(call: Call, args: CreateLatest) -> Container:
         image=args.image,
         image_driver=driver,
         status=Status.CREATING,
-        command=_command(call, args.command),
-        entrypoint=_texts("entrypoint", getattr(args, "entrypoint", None)),
+        command=command,
+        entrypoint=entrypoint,
         cpu=conf.default_cpu if args.cpu is None else args.cpu,
         cpu_policy=args.cpu_policy,
         memory=conf.default_memory if args.memory is None else args.memory,
         disk=args.disk or 0,
         workdir=values.workdir(args.workdir),
         hostname=args.hostname,
-        environment=values.environment(_environment(args.environment)),
+        environment=environment,
         labels=_labels(args.labels),
         interactive=args.interactive,
         tty=_tty(call, args),

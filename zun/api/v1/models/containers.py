@@ -32,6 +32,10 @@ Plain = Annotated[str, Text(0, None, r"^[^\x00]*$")]
 """Any text without NUL, which neither databases nor engines take."""
 
 
+Few = Field(max_length=64)
+"""Bound of lists whose every entry costs work outside: volumes made, ports and groups looked up."""
+
+
 class RestartPolicy(Arguments):
     """``restart_policy``."""
 
@@ -88,10 +92,10 @@ class CreateUntil119(Arguments):
     interactive: StrictBoolean = False
     tty: StrictBoolean = False
     image_driver: Free | None = None
-    security_groups: list[Short] | None = None
+    security_groups: Annotated[list[Short], Few] | None = None
     hints: AnyObject | None = None
-    nets: list[Net] | None = None
-    mounts: list[MountEntry] | None = None
+    nets: Annotated[list[Net], Few] | None = None
+    mounts: Annotated[list[MountEntry], Few] | None = None
     runtime: Plain | None = None
     hostname: HostName | None = None
     availability_zone: Short | None = None
