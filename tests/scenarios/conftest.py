@@ -10,6 +10,8 @@ from tests.support.cloud import Cloud
 from tests.support.engine import Engine
 from tests.support.product import Product
 from tests.support.registry import Registry, start_registry
+from tests.support.stock_api import StockApi
+from tests.support.stock_client import StockClient
 
 
 @pytest.fixture(scope="session")
@@ -54,3 +56,34 @@ def cloud(scenario_product: Product) -> Iterator[Cloud]:
 def member(cloud: Cloud) -> Cloud:
     """A plain member of a project of its own."""
     return Cloud(cloud.product, "busybox", cloud.product.token("team"))
+
+
+@pytest.fixture(scope="module")
+def team_token(scenario_product: Product) -> str:
+    """A member's token, one for the tests of a module: making it takes as long as a command."""
+    return scenario_product.token("team")
+
+
+@pytest.fixture
+def team(cloud: Cloud, team_token: str) -> Cloud:
+    """The same user as ``user`` and ``api``, over plain HTTP."""
+    return Cloud(cloud.product, "busybox", team_token)
+
+
+@pytest.fixture
+def user(cloud: Cloud, team_token: str) -> StockClient:
+    """The `openstack` command of a plain member of project ``team``."""
+    return StockClient(cloud.product.url, team_token)
+
+
+@pytest.fixture
+def admin(cloud: Cloud) -> StockClient:
+    """The `openstack` command of the administrator."""
+    return StockClient(cloud.product.url, cloud.product.admin_token)
+
+
+@pytest.fixture
+def api(user: StockClient) -> Iterator[StockApi]:
+    """zunclient's Python interface for the user of ``team``."""
+    with StockApi(user) as started:
+        yield started

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +40,24 @@ class StockClient:
         return done.stdout
 
     def json(self, *arguments: str, timeout: float = 120) -> Any:
-        """Parsed output of a command that takes ``-f json``."""
-        return json.loads(self.text(*arguments, "-f", "json", timeout=timeout))
+        """Parsed output of a command that takes ``-f json``; run and create, which take all that follows the image as
+        the container's command, name it themselves before that."""
+        asked = () if "-f" in arguments else ("-f", "json")
+        return json.loads(self.text(*arguments, *asked, timeout=timeout))
 
     def container(self, *arguments: str, timeout: float = 120) -> Any:
         """``openstack appcontainer … -f json``."""
         return self.json("appcontainer", *arguments, timeout=timeout)
+
+
+def together(*calls: Callable[[], Any]) -> list[Any]:
+    """The results of calls made side by side: a process takes a second or two."""
+    with ThreadPoolExecutor(4) as pool:
+        return [made.result() for made in [pool.submit(call) for call in calls]]
+
+
+def refused(done: subprocess.CompletedProcess[str], status: int, text: str) -> None:
+    """The user read ``text`` (a pattern), the status and the request id, and no traceback."""
+    said = done.stdout + done.stderr
+    assert re.search(rf"{text} \(HTTP {status}\) \(Request-ID: req-[0-9a-f-]{{36}}\)", said), said
+    assert "Traceback" not in said

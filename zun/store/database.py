@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from zun.domain.errors import Unavailable
+from zun.store.steady import SteadyConnection, steady
 
 
 class DatabaseUnavailable(Unavailable):
@@ -56,20 +57,30 @@ class Database:
     async def read(self) -> AsyncIterator[AsyncConnection]:
         """A connection for SELECTs; each sees what was committed when it ran."""
         with _translated():
-            async with self._reader.connect() as connection:
+            async with _open(self._reader) as connection:
                 yield connection
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
         """A transaction; rolled back when the block raises."""
         with _translated():
-            async with self._writer.begin() as connection:
+            async with _open(self._writer) as connection, connection.begin():
                 yield connection
 
     async def close(self) -> None:
         await self._reader.dispose()
         if self._writer is not self._reader:
             await self._writer.dispose()
+
+
+@asynccontextmanager
+async def _open(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
+    connection = SteadyConnection(engine)
+    try:
+        await steady(connection.start())
+        yield connection
+    finally:
+        await steady(connection.close())
 
 
 class _translated:
