@@ -88,6 +88,7 @@ def test_a_wrong_option_is_refused_and_named(make_product: MakeProduct, section:
     said = refused(make_product().conf(**{section: {option: value}}))
     assert said.startswith("zun: Wrong configuration: ")
     assert option in said
+    assert "LocationInfo" not in said  # how oslo.config writes where a value came from
 
 
 @pytest.fixture
