@@ -72,7 +72,8 @@ async def _pattern(client: httpx.AsyncClient, product: Product, image: str) -> d
     keep = ("Memory", "MemorySwap", "CpuShares", "CpuPeriod", "CpuQuota", "NanoCpus", "PidsLimit", "LogConfig")
     host = {name: found["HostConfig"][name] for name in keep if found["HostConfig"].get(name)}
     await client.delete(f"/v1/containers/{uuid}", params={"force": "true"})
-    return {"Image": image, "Cmd": ["sleep", "600"], "HostConfig": host | {"NetworkMode": "bridge"}}
+    (network,) = found["NetworkSettings"]["Networks"]
+    return {"Image": image, "Cmd": ["sleep", "600"], "HostConfig": host | {"NetworkMode": network}}
 
 
 async def _engine_alone(pattern: dict[str, Any]) -> float:
