@@ -10,7 +10,7 @@ import socket
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zun.bus.base import Bus
 from zun.bus.local import LocalBus
@@ -34,6 +34,9 @@ from zun.store import settings
 from zun.store.database import Database
 from zun.volume.base import Volumes
 from zun.volume.local import LocalVolumes
+
+if TYPE_CHECKING:
+    from zun.api.call import Policy
 
 LOG = logging.getLogger(__name__)
 
@@ -129,18 +132,20 @@ def _bus(conf: Any) -> Bus:
 
 async def run(conf: Any, *, api: bool, compute: bool, ready: Callable[[], None] | None = None) -> None:
     """Run API and/or agent until SIGTERM or SIGINT. Raises ConfigError, or OSError when the port is taken."""
+    policy = _policy(conf) if api else None
     listening = _listen(conf) if api else None
     stop = asyncio.Event()
     async with build(conf) as parts:
         with _signals(stop), contextlib.ExitStack() as stack:
             if listening is not None:
                 stack.enter_context(listening)
-            await _serve(parts, listening, compute=compute, ready=ready, stop=stop)
+            await _serve(parts, listening, policy, compute=compute, ready=ready, stop=stop)
 
 
 async def _serve(
     parts: Parts,
     listening: socket.socket | None,
+    policy: Policy | None,
     *,
     compute: bool,
     ready: Callable[[], None] | None,
@@ -150,8 +155,8 @@ async def _serve(
     agent_ready = asyncio.Event()
     if compute:
         tasks.append(asyncio.create_task(_agent(parts, agent_ready.set), name="agent"))
-    if listening is not None:
-        tasks.append(asyncio.create_task(_api(parts, listening, stop), name="api"))
+    if listening is not None and policy is not None:
+        tasks.append(asyncio.create_task(_api(parts, listening, policy, stop), name="api"))
         tasks.append(asyncio.create_task(_reaper(parts, stop), name="reaper"))
     tasks.append(asyncio.create_task(_announce(agent_ready if compute else None, ready), name="announce"))
     waiter = asyncio.create_task(stop.wait(), name="stop")
@@ -207,11 +212,19 @@ async def _reaper(parts: Parts, stop: asyncio.Event) -> None:
     await reaper.run(parts.control(), stop)
 
 
-async def _api(parts: Parts, listening: socket.socket, stop: asyncio.Event) -> None:
+def _policy(conf: Any) -> Policy:
+    from zun.api.policy import PolicyEnforcer, PolicyFileError
+
+    try:
+        return PolicyEnforcer(conf)
+    except PolicyFileError as error:
+        raise ConfigError(f"{error}.") from error
+
+
+async def _api(parts: Parts, listening: socket.socket, policy: Policy, stop: asyncio.Event) -> None:
     import uvicorn
 
     from zun.api.app import create_app
-    from zun.api.policy import PolicyEnforcer
     from zun.api.server import BoundedHttp
 
     class Server(uvicorn.Server):
@@ -223,7 +236,7 @@ async def _api(parts: Parts, listening: socket.socket, stop: asyncio.Event) -> N
 
     conf = parts.conf
     identity = LocalIdentity(parts.db, conf, parts.clock)
-    application = create_app(parts.control(), identity, PolicyEnforcer(conf))
+    application = create_app(parts.control(), identity, policy)
     tls = {"ssl_certfile": conf.api.ssl_cert_file, "ssl_keyfile": conf.api.ssl_key_file}
     server = Server(
         uvicorn.Config(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from concurrent.futures import ThreadPoolExecutor
 
@@ -135,6 +136,16 @@ def test_s1_19_the_target_host_is_recorded_at_once_and_shown_to_admins_only(clou
     shown = cloud.show(created["uuid"])
     assert shown
     assert shown["host"]
+
+
+def test_s1_20_a_pull_leaves_its_progress_on_the_actions_step(member: Cloud, registry: Registry) -> None:
+    registry.push_busybox("fresh", "latest", marker=os.urandom(4_000_000))
+    answer = member.ask(image="fresh")
+    uuid = answer.json()["uuid"]
+    member.wait(uuid, "Running")
+    events = member.action(uuid, answer.headers["x-openstack-request-id"])["events"]
+    (image,) = [event for event in events if event["event"] == "image"]
+    assert image["progress"]["done"] == image["progress"]["total"] > 4_000_000
 
 
 def test_s1_20_many_containers_of_one_image_need_one_pull(member: Cloud) -> None:

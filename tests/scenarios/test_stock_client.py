@@ -343,7 +343,9 @@ def test_a_registry_with_a_password(team: Cloud, user: StockClient, private: Reg
         assert private.address in reason
     updated = user.container("registry", "update", "team", "--password", "its secret", "--name", "renamed")
     assert (updated["uuid"], updated["name"], updated["password"]) == (uuid, "renamed", "***")
-    run = user.container("run", "-f", "json", "--cpu", "0.1", "--memory", "32", "--registry", uuid, image, *SLEEP)
+    run = user.container(
+        "run", "-f", "json", "--cpu", "0.1", "--memory", "32", "--registry", uuid, "team/app:1.0", *SLEEP
+    )
     assert run["registry_id"] == uuid
     team.wait(run["uuid"], "Running")
     shown, listed, busy = together(

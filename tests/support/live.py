@@ -35,7 +35,8 @@ class Live:
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self.state.prepare(self.port)
-        self._write({"DEFAULT": {"container_driver": "simulated"}, **(options or {})})
+        self._write({"DEFAULT": {"container_driver": "simulated"}})
+        self._write(options or {})
 
     def _write(self, options: Mapping[str, Mapping[str, Any]]) -> None:
         """Adds options; oslo.config merges sections of one name."""

@@ -167,3 +167,6 @@ async def test_progress_of_a_pull_is_shown_on_the_running_action(tmp_path: Path)
         (event,) = await eventually(running_step, 10, "the step is seen while it runs")
         assert event["result"] is None
         await cloud.wait(uuid, "Created")
+        action = (await cloud.http.get(f"/v1/containers/{uuid}/container_actions/{request_id}")).json()
+        (image,) = [e for e in action["events"] if e["event"] == "image"]
+        assert image["progress"]["done"] == image["progress"]["total"] > 0

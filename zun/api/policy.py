@@ -59,7 +59,7 @@ class _RuleSet:
 
 class PolicyEnforcer:
     """Implements ``zun.api.call.Policy``. A changed file is noticed within a second; a broken one is refused and the
-    last good rules stay."""
+    last good rules stay. At start there are none, and defaults may allow what the file forbids: PolicyFileError."""
 
     def __init__(self, conf: Any, *, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._conf = conf
@@ -69,7 +69,13 @@ class PolicyEnforcer:
         self._stamp: tuple[str, int, int] | None = None
         self._looked = monotonic()
         self._set = _RuleSet(conf, self._defaults)
-        self._look()
+        path = self._path()
+        self._stamp = _stamp(path)
+        if path is not None and self._stamp is not None:
+            try:
+                self._set = self._load(path)
+            except PolicyFileError as error:
+                raise PolicyFileError(f"[api]/policy_file {path} cannot be used: {error}") from error
 
     # -- the port ---------------------------------------------------------------------------------
 

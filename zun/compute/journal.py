@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -36,6 +37,11 @@ class Step:
     error: str | None = None
     row: int | None = None
     latest: PullProgress | None = None
+
+    def shown(self) -> dict[str, Any] | None:
+        """Progress as the API shows it: bytes done and in all, and the phase."""
+        value = self.latest
+        return {"done": value.done, "total": value.total, "phase": value.phase} if value else None
 
 
 class Journal:
@@ -83,19 +89,24 @@ class Journal:
         while True:
             if step.latest is not None and step.latest != written:
                 written = step.latest
-                shown = {"done": written.done, "total": written.total, "phase": written.phase}
                 async with self._node.db.write() as connection:
-                    await operations.set_progress(connection, row, shown)
+                    await operations.set_progress(connection, row, step.shown() or {})
             await self._node.clock.sleep(0.5)
 
     async def write(self, connection: AsyncConnection) -> None:
         """Write what is not written yet, in the caller's transaction."""
         for step in self._unwritten:
-            finished = step.finished or self._node.clock.now()
+            finished, progress = step.finished or self._node.clock.now(), step.shown()
             if step.row is None:
                 await operations.add_event(
-                    connection, self._operation_id, step.name, started=step.started, finished=finished, error=step.error
+                    connection,
+                    self._operation_id,
+                    step.name,
+                    started=step.started,
+                    finished=finished,
+                    error=step.error,
+                    progress=progress,
                 )
             else:
-                await operations.finish_event(connection, step.row, finished, step.error)
+                await operations.finish_event(connection, step.row, finished, step.error, progress)
         self._unwritten.clear()

@@ -197,12 +197,18 @@ async def start_event(connection: AsyncConnection, operation_id: int, event: str
     return _new_id(result)
 
 
-async def finish_event(connection: AsyncConnection, event_id: int, now: datetime, error: str | None) -> None:
+async def finish_event(
+    connection: AsyncConnection,
+    event_id: int,
+    now: datetime,
+    error: str | None,
+    progress: Mapping[str, Any] | None = None,
+) -> None:
     """Record how the step ended; ``error`` is the text admins see as ``traceback``."""
     await connection.execute(
         operation_events.update()
         .where(operation_events.c.id == event_id)
-        .values(finish_time=now, result="Error" if error else "Success", traceback=error)
+        .values(finish_time=now, result="Error" if error else "Success", traceback=error, progress=progress)
     )
 
 
@@ -223,6 +229,7 @@ async def add_event(
     started: datetime,
     finished: datetime,
     error: str | None,
+    progress: Mapping[str, Any] | None = None,
 ) -> None:
     """Record a step that is over."""
     await connection.execute(
@@ -233,6 +240,7 @@ async def add_event(
             finish_time=finished,
             result="Error" if error else "Success",
             traceback=error,
+            progress=progress,
         )
     )
 
