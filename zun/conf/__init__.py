@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from zun.conf import api, compute, database, default, docker, local, network, quota, scheduler, volume
+from zun.conf import api, checks, compute, database, default, docker, local, network, quota, scheduler, volume
 
 GROUPS = (default, api, compute, database, docker, local, network, quota, scheduler, volume)
 
@@ -44,6 +44,9 @@ def load(args: Sequence[str] = (), *, files: Sequence[str] | None = None, prog: 
     for module in GROUPS:
         for option in module.OPTIONS:
             _read(conf, module.GROUP, option)
+    found = checks.problem(conf)
+    if found:
+        raise ConfigError(f"{found}.")
     return conf
 
 

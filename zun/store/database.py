@@ -80,7 +80,8 @@ async def _open(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
         await steady(connection.start())
         yield connection
     finally:
-        await steady(connection.close())
+        if connection.sync_connection is not None:  # None: it could not be opened, and that is what has to be told
+            await steady(connection.close())
 
 
 class _translated:
@@ -90,7 +91,9 @@ class _translated:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError):
+        # A DatabaseError of no finer class is SQLite's "file is not a database", "disk image is malformed".
+        broken = type(error) is sa.exc.DatabaseError
+        if broken or isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError):
             cause = getattr(error, "orig", None) or error
             raise DatabaseUnavailable(f"The database does not answer: {cause}") from error
 
