@@ -24,9 +24,11 @@ def show(state_dir: Path) -> None:
     conf = load_conf(state)
     url = endpoint(conf, state)
     pid = state.running_pid()
+    logged = state.log_file.exists()  # `make up` writes it; `zun up` by hand logs to its terminal
     if pid is None:
-        raise Problem(f"Zun does not run from {state.root}; `make up` starts it. Last log: {state.log_file}")
-    typer.echo(f"zun runs: process {pid}, API {url}, log {state.log_file}")
+        last = f" Last log: {state.log_file}" if logged else ""
+        raise Problem(f"Zun does not run from {state.root}; `make up` or `zun up` starts it.{last}")
+    typer.echo(f"zun runs: process {pid}, API {url}" + (f", log {state.log_file}" if logged else ""))
     _get(url.removesuffix("/v1") + "/healthcheck", None)
     token = state.read_admin_token()
     services = _get(f"{url}/services", token)["services"]
