@@ -81,6 +81,24 @@ async def test_policies(images: RegistryImages, runtime: SimulatedRuntime) -> No
     assert runtime.faults.calls["pull"] == 2
 
 
+async def test_existence_follows_the_policy_and_pulls_nothing(
+    images: RegistryImages, runtime: SimulatedRuntime
+) -> None:
+    runtime.refuse_image("gone:latest", ImageFailed("no such image"))
+    runtime.refuse_image("away:latest", ImagePullFailed("no route"))
+    assert await images.exists(ImageRequest("app", "always"))
+    assert not await images.exists(ImageRequest("gone", "always"))
+    assert not await images.exists(ImageRequest("app", "never"))
+    with pytest.raises(ImagePullFailed):
+        await images.exists(ImageRequest("away", "ifnotpresent"))
+    for name in ("app", "gone", "away"):
+        runtime.add_image(name)
+    assert await images.exists(ImageRequest("app", "never"))
+    assert await images.exists(ImageRequest("away", "ifnotpresent"))
+    assert not await images.exists(ImageRequest("gone", "always"))
+    assert runtime.faults.calls["pull"] == 0
+
+
 async def test_no_reference(images: RegistryImages) -> None:
     with pytest.raises(ImageFailed, match="Image UPPER/bad::: is not a valid reference"):
         await images.ensure(ImageRequest("UPPER/bad:::", "always"), ignore)

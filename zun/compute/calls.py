@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from zun.bus.base import Handler
+from zun.compute.holdings.image import in_registry
 from zun.compute.node import Node
 from zun.domain.errors import (
     Conflict,
@@ -14,8 +15,12 @@ from zun.domain.errors import (
     EngineError,
     EngineNotFound,
     EngineUnreachable,
+    ImageFailed,
+    ImagePullFailed,
     Unavailable,
 )
+from zun.domain.image import parse_reference
+from zun.image.base import ImageRequest
 
 Params = Mapping[str, Any]
 
@@ -29,7 +34,7 @@ class Calls:
 
     def handlers(self) -> dict[str, Handler]:
         """Method name -> handler."""
-        methods = (self.logs, self.execute, self.top, self.stats, self.resize, self.update)
+        methods = (self.logs, self.execute, self.top, self.stats, self.resize, self.update, self.image_exists)
         return {method.__name__: self._translated(method) for method in methods}
 
     def _translated(self, method: Callable[[Params], Awaitable[Any]]) -> Handler:
@@ -73,6 +78,22 @@ class Calls:
 
     async def resize(self, params: Params) -> None:
         await self._node.runtime.resize(params["uuid"], height=params["height"], width=params["width"])
+
+    async def image_exists(self, params: Params) -> bool:
+        """Could this node get the image? Asked before a container's row exists. Raises Unavailable when the registry
+        cannot tell."""
+        driver = self._node.images.get(params["image_driver"])
+        if driver is None:
+            return False
+        policy = (params.get("image_pull_policy") or "always").lower()
+        try:
+            reference = parse_reference(params["image"])
+            reference, auth = await in_registry(self._node, params.get("registry_id"), reference)
+            return await driver.exists(ImageRequest(str(reference), policy, auth))
+        except ImagePullFailed as error:
+            raise Unavailable(f"It cannot be told now whether the image exists: {error.message}") from error
+        except ImageFailed:
+            return False
 
     async def update(self, params: Params) -> None:
         """Limits of a living container: ``cpu`` in cores, ``memory`` in MiB, None = unchanged."""

@@ -19,7 +19,7 @@ from zun.control.container_record import Asked, note_ended, queue
 from zun.control.container_unique import require_free_name
 from zun.control.container_values import Mount
 from zun.domain.container import Container, VolumeMapping
-from zun.domain.errors import RequestedHostNotFound, ZunError
+from zun.domain.errors import HostUnreachable, ImageNotFound, RequestedHostNotFound, ZunError
 from zun.domain.lifecycle import Status, Task
 from zun.domain.operation import Kind
 from zun.scheduler.scheduler import NoValidHost, Selection
@@ -54,8 +54,8 @@ async def check_quota(control: Control, container: Container) -> None:
 async def create(control: Control, asked: Asked, new: NewContainer) -> Container:
     """The row as stored: ``Creating`` on its host, or ``Error`` when no host can take it (S1.11).
 
-    Raises RequestedHostNotFound, OverQuota, ContainerAlreadyExists, the errors of volumes, and Unavailable; then
-    nothing of the request is left.
+    Raises RequestedHostNotFound, ImageNotFound, OverQuota, ContainerAlreadyExists, the errors of volumes, and
+    Unavailable; then nothing of the request is left.
     """
     if new.host is not None:
         await _require_host(control, new.host)
@@ -69,6 +69,7 @@ async def create(control: Control, asked: Asked, new: NewContainer) -> Container
         await container_volumes.discard(control, mappings)
         raise
     try:
+        await _require_image(control, container, selection.host)
         placed = await _record_placed(control, asked, new, container, mappings, selection)
     except BaseException:
         await _take_back(control, container, mappings)
@@ -128,6 +129,30 @@ async def _take_back(control: Control, container: Container, mappings: Sequence[
         # The node's sync gives back claims whose container does not exist.
         LOG.warning("claim left behind container=%s reason=%s", container.uuid, error.message)
     await container_volumes.discard(control, mappings)
+
+
+async def _require_image(control: Control, container: Container, host: str) -> None:
+    """With [api]/enable_image_validation the chosen node says whether the image exists, before there is a row.
+
+    Raises ImageNotFound; Unavailable when neither node nor registry can tell.
+    """
+    if not control.conf.api.enable_image_validation:
+        return
+    wanted = {
+        "image": container.image,
+        "image_driver": container.image_driver,
+        "image_pull_policy": container.image_pull_policy,
+        "registry_id": container.registry_id,
+    }
+    deadline = float(control.conf.rpc_response_timeout)
+    try:
+        exists = await control.bus.call(host, "image_exists", wanted, deadline)
+    except HostUnreachable as error:
+        # Its text names the host, which is for administrators.
+        LOG.warning("action=image_exists container=%s error=%s", container.uuid, error.message)
+        raise HostUnreachable("The chosen host did not say whether the image exists. Try again.") from error
+    if not exists:
+        raise ImageNotFound(f"Image {container.image} could not be found.")
 
 
 async def _require_host(control: Control, host: str) -> None:

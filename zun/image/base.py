@@ -28,3 +28,8 @@ class Images(Protocol):
         """The image in the engine (S1.20). Requests for one reference with the same credentials share one pull; a
         pull without progress for the configured time is given up and tried again. Raises ImageFailed."""
         ...
+
+    async def exists(self, request: ImageRequest) -> bool:
+        """Would ``ensure`` find it? Nothing is pulled. Raises ImageFailed for what is no reference, its kind
+        ImagePullFailed when the registry cannot tell."""
+        ...

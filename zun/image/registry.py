@@ -66,6 +66,13 @@ class RegistryImages:
                 raise ImageFailed(f"Image {request.reference} not present with pull policy of Never")
         return await self._join(reference, auth, progress)
 
+    async def exists(self, request: ImageRequest) -> bool:
+        """In the engine when the pull policy is content with that, else in the registry."""
+        reference, auth = self._resolve(request)
+        if request.pull_policy != "always" and await self._runtime.image(reference) is not None:
+            return True
+        return request.pull_policy != "never" and await self._runtime.has_remote_image(reference, auth)
+
     def _resolve(self, request: ImageRequest) -> tuple[str, RegistryAuth | None]:
         """The full reference, and the credentials for its registry only: a password goes nowhere else."""
         try:

@@ -181,6 +181,11 @@ class Runtime(Protocol):
         No overall deadline: the caller watches progress."""
         ...
 
+    async def has_remote_image(self, reference: str, auth: RegistryAuth | None) -> bool:
+        """Does the registry have it, for these credentials? Nothing is pulled. Raises ImagePullFailed when the
+        registry cannot tell."""
+        ...
+
     async def image(self, reference: str) -> ImageFacts | None:
         """The local image, None if absent."""
         ...

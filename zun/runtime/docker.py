@@ -208,6 +208,10 @@ class DockerRuntime:
             raise ImagePullFailed(f"Error on pulling image: {reference}: it was gone when the pull had ended")
         return found
 
+    async def has_remote_image(self, reference: str, auth: RegistryAuth | None) -> bool:
+        """Asks the registry for the image's manifest, through the engine."""
+        return await docker_pull.has_remote_image(self._client, reference, auth)
+
     async def image(self, reference: str) -> ImageFacts | None:
         try:
             return docker_facts.image_facts(await self._client.call("GET", f"images/{segment(reference)}/json"))

@@ -11,7 +11,7 @@ from typing import Any
 from zun.domain.errors import EngineError, EngineUnreachable, ImageFailed, ImagePullFailed, InvalidValue
 from zun.domain.image import parse_reference
 from zun.runtime.base import PullProgress, RegistryAuth
-from zun.runtime.docker_client import DockerClient
+from zun.runtime.docker_client import DockerClient, segment
 from zun.runtime.docker_errors import pull_failure
 from zun.runtime.docker_streams import json_lines
 
@@ -91,6 +91,20 @@ async def pull(
     except EngineError as error:
         status = getattr(error.__cause__, "status", 500)
         raise pull_failure(reference, status, error.text) from error
+
+
+async def has_remote_image(client: DockerClient, reference: str, auth: RegistryAuth | None) -> bool:
+    """Does the registry answer with a manifest? Raises ImagePullFailed when it cannot tell."""
+    try:
+        await client.call("GET", f"distribution/{segment(reference)}/json", headers=auth_header(auth))
+    except EngineUnreachable:
+        raise
+    except EngineError as error:
+        failure = pull_failure(reference, getattr(error.__cause__, "status", 500), error.text)
+        if isinstance(failure, ImagePullFailed):
+            raise failure from error
+        return False
+    return True
 
 
 def _broken(reference: str, line: Mapping[str, Any]) -> ImageFailed:

@@ -16,7 +16,15 @@ from uuid import uuid4
 from weakref import WeakSet
 
 from zun.domain.clock import Clock, SystemClock
-from zun.domain.errors import EngineConflict, EngineError, EngineNotFound, EngineUnreachable, ImageFailed, InvalidValue
+from zun.domain.errors import (
+    EngineConflict,
+    EngineError,
+    EngineNotFound,
+    EngineUnreachable,
+    ImageFailed,
+    ImagePullFailed,
+    InvalidValue,
+)
 from zun.domain.image import parse_reference
 from zun.domain.observed import EngineNetwork, EngineSpec, Observed
 from zun.runtime.base import EngineInfo, Event, ExecResult, ImageFacts, PullProgress, RegistryAuth, Stats
@@ -297,6 +305,13 @@ class SimulatedRuntime:
         progress(PullProgress(0, _IMAGE_BYTES, "Downloading"))
         progress(PullProgress(_IMAGE_BYTES, _IMAGE_BYTES, "Pull complete"))
         return self.add_image(reference)
+
+    @faulty
+    async def has_remote_image(self, reference: str, auth: RegistryAuth | None) -> bool:
+        refusal = self._refused.get(reference)
+        if isinstance(refusal, ImagePullFailed):
+            raise refusal
+        return refusal is None
 
     @faulty
     async def image(self, reference: str) -> ImageFacts | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from zun.compute.holdings.base import Progress
+from zun.compute.node import Node
 from zun.compute.work import Work
 from zun.domain.errors import ImageFailed
 from zun.domain.image import ImageReference, parse_reference
@@ -24,25 +25,28 @@ class Image:
         if driver is None:
             raise ImageFailed(f"This host has no image driver '{driver_name}'")
         reference = parse_reference(work.params.get("image") or row.image)
-        reference, auth = await self._in_registry(work, reference)
+        reference, auth = await in_registry(node, row.registry_id, reference)
         policy = (row.image_pull_policy or "always").lower()
         if work.operation.attempt > 1 and policy == "always" and work.params.get("healing"):
             policy = "ifnotpresent"
         work.prepared.image = await driver.ensure(ImageRequest(str(reference), policy, auth), progress)
 
-    async def _in_registry(self, work: Work, reference: ImageReference) -> tuple[ImageReference, RegistryAuth | None]:
-        """The reference in the container's own registry, and the credentials stored for it."""
-        if work.row.registry_id is None:
-            return reference, None
-        async with work.node.db.read() as connection:
-            registry = await registries.get(connection, work.row.registry_id)
-        if registry is None:
-            raise ImageFailed("The registry of this container no longer exists")
-        reference = reference.in_registry(registry["domain"])
-        if not registry["username"]:
-            return reference, None
-        password = work.node.cipher.decrypt(registry["password"]) if registry["password"] else ""
-        return reference, RegistryAuth(registry["domain"], registry["username"], password)
-
     async def release(self, work: Work) -> None:
         """Images stay."""
+
+
+async def in_registry(
+    node: Node, registry_id: int | None, reference: ImageReference
+) -> tuple[ImageReference, RegistryAuth | None]:
+    """The reference in the container's own registry, and the credentials stored for it. Raises ImageFailed."""
+    if registry_id is None:
+        return reference, None
+    async with node.db.read() as connection:
+        registry = await registries.get(connection, registry_id)
+    if registry is None:
+        raise ImageFailed("The registry of this container no longer exists")
+    reference = reference.in_registry(registry["domain"])
+    if not registry["username"]:
+        return reference, None
+    password = node.cipher.decrypt(registry["password"]) if registry["password"] else ""
+    return reference, RegistryAuth(registry["domain"], registry["username"], password)
