@@ -232,7 +232,7 @@ def test_errors_as_users_read_them(cloud: Cloud, team: Cloud, user: StockClient)
     assert show.returncode == 1
     refused(running, 409, f"Start for container busy failed: Cannot start container {uuid} in Running state")
     refused(forced, 403, "Policy doesn't allow container:delete_force to be performed.")
-    refused(anonymous, 401, "The request you have made requires authentication.|Unauthorized")
+    refused(anonymous, 401, "^Unauthorized")
     refused(image, 400, ".*UPPER/bad:::.*")
     assert team.wait(uuid, "Running")
 

@@ -59,5 +59,5 @@ def together(*calls: Callable[[], Any]) -> list[Any]:
 def refused(done: subprocess.CompletedProcess[str], status: int, text: str) -> None:
     """The user read ``text`` (a pattern), the status and the request id, and no traceback."""
     said = done.stdout + done.stderr
-    assert re.search(rf"{text} \(HTTP {status}\) \(Request-ID: req-[0-9a-f-]{{36}}\)", said), said
+    assert re.search(rf"(?:{text}) \(HTTP {status}\) \(Request-ID: req-[0-9a-f-]{{36}}\)", said), said
     assert "Traceback" not in said
