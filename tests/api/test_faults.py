@@ -41,7 +41,16 @@ async def _database_down(call: Call) -> Answer:
     raise DatabaseUnavailable("The database does not answer: unable to open /var/lib/zun.sqlite")
 
 
+async def _placement_down(call: Call) -> Answer:
+    try:
+        await _database_down(call)
+    except errors.Unavailable as error:
+        raise errors.PlacementUnavailable(f"Placement does not answer: {error}") from error
+    raise AssertionError
+
+
 ROUTES = [
+    Route("GET", "/placement", "test.placement", _placement_down),
     Route("GET", "/database", "test.database", _database_down),
     Route("GET", "/surprise", "test.surprise", _surprise),
     Route("GET", "/unwritable", "test.unwritable", _unwritable),
@@ -81,12 +90,22 @@ async def test_known_errors_have_slug_and_message(tmp_path: Path) -> None:
     assert error["title"] == error["detail"] == "Cannot start container u in Running %d state"
 
 
-async def test_database_down_is_503_without_its_address(tmp_path: Path) -> None:
+@pytest.mark.parametrize("path", ["database", "placement"])
+async def test_database_down_is_503_without_its_address(tmp_path: Path, path: str) -> None:
+    """Also where the part that lives in it reports the outage."""
     async with make_api(tmp_path, routes=ROUTES) as api:
-        answer = await api.client().get("/v1/database")
+        answer = await api.client().get(f"/v1/{path}")
     assert answer.status_code == 503
     assert "sqlite" not in answer.text
     assert fault(answer)["title"] == "The database does not answer now. Try again later."
+    assert "Error Correlation id is: " in fault(answer)["detail"]
+
+
+async def test_messages_have_an_end(tmp_path: Path) -> None:
+    async with make_api(tmp_path) as api:
+        answer = await api.client().get(f"/v1/containers/{'x' * 50_000}")
+    assert fault(answer)["status"] == 404
+    assert len(answer.text) < 4096
 
 
 async def test_a_client_that_goes_away_ends_the_reading() -> None:

@@ -74,8 +74,18 @@ def describe(error: Exception, *, base_url: str, request_id: str, operation: str
     hidden = (
         f"Your request could not be handled because of a problem in the server. Error Correlation id is: {correlation}"
     )
-    if isinstance(error, DatabaseUnavailable):
-        return status, error_body(status, error.slug, "The database does not answer now. Try again later.", hidden)
+    if _is_database(error):
+        return status, error_body(status, "", "The database does not answer now. Try again later.", hidden)
     if isinstance(error, Unavailable) and error.message:
-        return status, error_body(status, error.slug, error.message, error.message)
+        message = cut(error.message, MAX_MESSAGE)
+        return status, error_body(status, error.slug, message, f"{message} Error Correlation id is: {correlation}")
     return status, error_body(status, "", reason, hidden)
+
+
+def _is_database(error: BaseException | None) -> bool:
+    """Also where a part that lives in the database (the embedded Placement, say) reports it as its own outage."""
+    while error is not None:
+        if isinstance(error, DatabaseUnavailable):
+            return True
+        error = error.__cause__
+    return False
