@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.support.live import Live, live, read
@@ -204,6 +205,9 @@ def test_clients_that_go_away(zun: Live, token: bytes) -> None:
 
 
 def test_five_hundred_connections_at_once(zun: Live, token: bytes) -> None:
+    assert zun.process is not None
+    soft, hard = psutil.Process(zun.process.pid).rlimit(psutil.RLIMIT_NOFILE)
+    assert soft == min(hard, 65536) or soft > 65536
     links = [socket.create_connection(("127.0.0.1", zun.port), timeout=60) for _ in range(500)]
     try:
         for link in links:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import logging
+import resource
 from collections.abc import Callable
 from typing import Any
 
+_OPEN_FILES = 65536
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
 
 
@@ -24,7 +26,16 @@ def run_process(conf: Any, *, api: bool, compute: bool, ready: Callable[[], None
             ready()
 
     set_up_logs(conf)
+    _allow_connections()
     uvloop.run(wiring.run(conf, api=api, compute=compute, ready=started))
+
+
+def _allow_connections() -> None:
+    """As many open files as the hard limit lets us: the usual soft limit of 1024 ends with the 1000th client."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def set_up_logs(conf: Any) -> None:
