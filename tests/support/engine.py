@@ -81,6 +81,15 @@ class Engine:
         if answer.status_code not in (204, 404, 409):
             answer.raise_for_status()
 
+    def forget_images(self, registry: str) -> None:
+        """Removes the names that images of a test's registry (``127.0.0.1:PORT``) have in the engine."""
+        for image in self.get("/images/json"):
+            for name in [*(image["RepoTags"] or []), *(image["RepoDigests"] or [])]:
+                if name.startswith(f"{registry}/"):
+                    answer = self._http.delete(f"/images/{name}", params={"noprune": "false"})
+                    if answer.status_code not in (200, 404, 409):
+                        answer.raise_for_status()
+
     def remove_network(self, name: str) -> None:
         answer = self._http.delete(f"/networks/{name}")
         if answer.status_code not in (204, 404):

@@ -16,6 +16,7 @@ from pathlib import Path
 import bcrypt
 
 from tests.support.busybox_image import build_layout
+from tests.support.engine import Engine
 from tests.support.wait import wait_until
 
 _PORT_TRIES = 5
@@ -44,7 +45,11 @@ class Registry:
         return reference
 
     def stop(self) -> None:
-        """End the process; a second call is success."""
+        """End the process, and forget its images in the engine; a second call is success."""
+        engine = Engine()
+        if engine.ping():
+            engine.forget_images(self.address)
+        engine.close()
         self.process.terminate()
         try:
             self.process.wait(10)
