@@ -5,8 +5,8 @@ Generated identifiers name nothing, and a generated image is no image: every ans
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
-from zlib import crc32
 
 import schemathesis
 from schemathesis import Case
@@ -15,6 +15,7 @@ from schemathesis.generation.meta import TestPhase
 ALIVE = ("alive-0", "alive-1", "alive-2", "alive-3")
 """Names of containers that run when the command starts."""
 _ENDING = ("delete", "kill", "stop", "pause", "rename", "update")
+_TURN = count()
 _KEPT = ("name", "labels", "environment", "interactive", "tty", "workdir", "hostname", "auto_heal", "entrypoint")
 
 
@@ -26,10 +27,9 @@ def before_call(context: Any, case: Case[Any], kwargs: dict[str, Any]) -> None:
     if stateful and (kind, operation) == ("container", "create"):
         _make_creatable(case)
     elif not stateful and "container_ident" in case.path_parameters and operation not in _ENDING:
-        drawn = repr((operation, case.path_parameters, case.query, case.body))
-        choice = crc32(drawn.encode("utf-8", "surrogatepass"))
-        if choice % 2:
-            case.path_parameters["container_ident"] = ALIVE[choice // 2 % len(ALIVE)]
+        turn = next(_TURN)
+        if turn % 2:
+            case.path_parameters["container_ident"] = ALIVE[turn // 2 % len(ALIVE)]
 
 
 def _make_creatable(case: Case[Any]) -> None:
