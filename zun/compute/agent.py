@@ -25,11 +25,12 @@ async def run(node: Node, ready: Callable[[], None]) -> None:
     watcher = Watcher(node, sync.soon)
     inventory = Inventory(node)
     await _reach_engine(node)
+    # First of all: a second agent of a host is refused here, before it takes the living one's record and leases.
+    await node.bus.serve(node.host, worker.ring, Calls(node, sync.soon).handlers())
     await inventory.register()
     async with node.db.write() as connection:
         await operations.disown(connection, node.host, node.instance)
     await _until_done(inventory)
-    await node.bus.serve(node.host, worker.ring, Calls(node, sync.soon).handlers())
     LOG.info("action=start host=%s instance=%s result=ready", node.host, node.instance)
     ready()
     async with asyncio.TaskGroup() as group:
