@@ -48,15 +48,19 @@ class Inventory:
         interval = float(self._node.conf.periodic_interval_max)
         next_full = self._node.clock.monotonic() + interval
         while True:
-            try:
-                async with asyncio.timeout(max(0.0, next_full - self._node.clock.monotonic())):
-                    await self._changed.wait()
-                await self._node.clock.sleep(0.5)  # many changes are one write
-                self._changed.clear()
-                await self._guarded(self._write_usage())
-            except TimeoutError:
+            left = next_full - self._node.clock.monotonic()
+            if left <= 0:  # asked first: changes that never end must not keep the heartbeat waiting
                 next_full = self._node.clock.monotonic() + interval
                 await self._guarded(self.refresh())
+                continue
+            try:
+                async with asyncio.timeout(left):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+            await self._node.clock.sleep(0.5)  # many changes are one write
+            self._changed.clear()
+            await self._guarded(self._write_usage())
 
     async def _guarded(self, work: Any) -> None:
         try:
@@ -65,6 +69,8 @@ class Inventory:
             raise
         except ZunError as error:
             LOG.warning("action=inventory result=failed reason=%s", error.message)
+        except Exception:
+            LOG.exception("action=inventory result=crashed")
 
     async def refresh(self) -> None:
         """Measure the node, write record and heartbeat, tell Placement when something changed (S6.1–S6.4)."""
