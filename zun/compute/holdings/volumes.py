@@ -32,7 +32,10 @@ class VolumeMounts:
 
     async def release(self, work: Work) -> None:
         """Detach; with a delete also remove the volumes made for this container."""
-        await asyncio.gather(*(self._detach(work, mapping) for mapping in work.mappings))
+        detaching = (self._detach(work, mapping) for mapping in work.mappings)
+        for result in await asyncio.gather(*detaching, return_exceptions=True):  # none goes on unwatched
+            if isinstance(result, BaseException):
+                raise result
 
     async def _detach(self, work: Work, mapping: VolumeMapping) -> None:
         driver = _driver(work, mapping)

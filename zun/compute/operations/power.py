@@ -62,7 +62,10 @@ async def kill(work: Work) -> Outcome:
 
 
 async def fail(work: Work, error: Exception) -> Outcome:
-    """The status is what the engine says; the action is noted as failed. A vanished container is ``Error``."""
+    """The status is what the engine says; the action is noted as failed. A vanished container is ``Error``; what had
+    been made only for this operation is given back."""
+    if work.row.container_id is None:
+        return await _undone(work, error)
     if isinstance(error, EngineNotFound):
         return _lost(work, error)
     observed = await work.node.runtime.inspect(work.uuid)
@@ -77,9 +80,7 @@ async def fail(work: Work, error: Exception) -> Outcome:
 async def fail_start(work: Work, error: Exception) -> Outcome:
     """A refused start is ``Error`` with the engine's words; what had been made only for it is given back."""
     if work.row.container_id is None:
-        outcome = await common.undo(work, error)
-        outcome.values.pop("host", None)
-        return outcome
+        return await _undone(work, error)
     if isinstance(error, NodeError) and await work.node.runtime.inspect(work.uuid) is not None:
         outcome = await common.read_back(work)
         outcome.values |= {"status": Status.ERROR, "status_reason": common.reason_of(error)}
@@ -87,6 +88,12 @@ async def fail_start(work: Work, error: Exception) -> Outcome:
         outcome.error = common.reason_of(error)
         return outcome
     return _lost(work, error)
+
+
+async def _undone(work: Work, error: Exception) -> Outcome:
+    outcome = await common.undo(work, error)
+    outcome.values.pop("host", None)
+    return outcome
 
 
 def _lost(work: Work, error: Exception) -> Outcome:
