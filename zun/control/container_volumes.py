@@ -101,7 +101,11 @@ async def sweep(control: Control) -> int:
     deleted = 0
     for name, driver in control.volumes.items():
         for volume_id in await driver.abandoned(before):
-            LOG.warning("action=sweep volume=%s driver=%s result=deleted reason=its request died", volume_id, name)
-            await driver.delete(volume_id)
-            deleted += 1
+            LOG.warning("action=sweep volume=%s driver=%s result=deleting reason=its request died", volume_id, name)
+            try:
+                await driver.delete(volume_id)
+            except ZunError as error:  # still mounted somewhere: the next look tries again
+                LOG.warning("action=sweep volume=%s result=postponed reason=%s", volume_id, error.message)
+            else:
+                deleted += 1
     return deleted

@@ -28,6 +28,7 @@ LOG = logging.getLogger(__name__)
 LEASE = "reaper"
 PRUNE_LEASE = "prune-actions"
 PRUNE_EVERY = timedelta(hours=1)
+PRUNE_BATCHES = 500
 NEVER_END = frozenset({Kind.DELETE, Kind.RELEASE})
 
 CREATE_FAILED = "Container failed to create correctly"
@@ -96,7 +97,9 @@ async def _end(control: Control, operation: Operation) -> bool:
             return False
         row = await containers.get(connection, operation.container_uuid)
         reason = reason_of(operation, step)
-        if row is not None:
+        later = await operations.unfinished_of_container(connection, operation.container_uuid)
+        announced = [other for other in later if other.kind != Kind.RELEASE]
+        if row is not None and not announced:  # what a later operation announced is not overwritten
             await containers.update(connection, row.uuid, {"status": row.status}, _outcome(operation, row, reason), now)
         gives_back = _gives_back(operation, row)
         if gives_back and operation.host:
@@ -180,4 +183,11 @@ async def _prune(control: Control) -> int:
     async with control.db.write() as connection:
         if not await leases.acquire(connection, PRUNE_LEASE, str(uuid4()), now, PRUNE_EVERY):
             return 0
-        return await operations.prune(connection, before)
+    forgotten = 0
+    for _ in range(PRUNE_BATCHES):  # a batch is a transaction: others get their turn in between
+        async with control.db.write() as connection:
+            pruned = await operations.prune(connection, before)
+        forgotten += pruned
+        if not pruned:
+            break
+    return forgotten
