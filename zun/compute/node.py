@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from zun.bus.base import Bus
@@ -41,6 +41,10 @@ class Node:
     disk_quota_supported: bool = False
     usage_changed: Callable[[], None] = lambda: None
     """Told when containers came or went, so that the host's figures follow soon."""
+    unseen: set[str] = field(default_factory=set)
+    """Containers whose engine had news while an operation worked on them."""
+    settled: Callable[[str], None] = lambda uuid: None
+    """Told when an attempt of an operation on the container is over."""
 
     @property
     def owner(self) -> str:

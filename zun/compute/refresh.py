@@ -16,23 +16,41 @@ from zun.store import containers, operations
 
 LOG = logging.getLogger(__name__)
 
+TRIES = 5
+"""Looks at a row that changes between the look and the write."""
+
 HEALABLE = frozenset({Status.CREATED, Status.RUNNING, Status.STOPPED, Status.ERROR, Status.PAUSED, Status.UNKNOWN})
 
 
 async def refresh(node: Node, uuid: str, *, settled: bool = True) -> bool:
-    """Bring the row in line with the engine; True if it was changed. Leaves rows alone that an operation works on,
-    that are not this host's, or that were never made. ``settled`` False: an event just came, and a removal in
-    progress is not yet an end (what the container was before decides how it is healed)."""
+    """Bring the row in line with the engine; True if it was changed. Leaves rows alone that an operation works on
+    (``node.unseen`` keeps them for its end), that are not this host's, or that were never made. ``settled`` False: an
+    event just came, and a removal in progress is not yet an end (what the container was before decides how it is
+    healed). A row that somebody changed meanwhile is looked at again, so that no news is lost."""
+    for _ in range(TRIES):
+        changed = await _look(node, uuid, settled=settled)
+        if changed is not None:
+            return changed
+    LOG.warning("action=observe container=%s result=postponed reason=the row never stood still", uuid)
+    return False
+
+
+async def _look(node: Node, uuid: str, *, settled: bool) -> bool | None:
+    """One look; None when the row changed between it and the write."""
+    node.unseen.add(uuid)  # before the row is read: an operation that ends from now on finds it
     async with node.db.read() as connection:
         row = await containers.get(connection, uuid)
-    if row is None or row.host != node.host or row.task_state is not None or row.container_id is None:
+    if row is not None and row.host == node.host and row.task_state is not None:
+        return False
+    node.unseen.discard(uuid)
+    if row is None or row.host != node.host or row.container_id is None:
         return False
     observed = await node.runtime.inspect(uuid)
     if observed is not None and observed.owner != node.owner:
         LOG.error("action=observe container=%s result=foreign owner=%s", uuid, observed.owner)
         return False
     if observed is None:
-        return await vanished(node, row)
+        return await _vanished(node, row)
     if observed.state == "removing" and not settled:
         return False
     values = observe.changed(row, observe.values_of(observed, row))
@@ -45,10 +63,10 @@ async def refresh(node: Node, uuid: str, *, settled: bool = True) -> bool:
             node, row, follow_up, {"force": True}, values | {"status": Status.DELETED}, Task.DELETING
         )
     async with node.db.write() as connection:
-        return await containers.update(connection, uuid, _expected(row), values, node.clock.now())
+        return await containers.update(connection, uuid, _expected(row), values, node.clock.now()) or None
 
 
-async def vanished(node: Node, row: Container) -> bool:
+async def _vanished(node: Node, row: Container) -> bool | None:
     """The engine, answering, does not have it: remove, heal, or say so."""
     if row.auto_remove:
         return await _announce(node, row, Kind.DELETE, {"force": True}, {"status": Status.DELETED}, Task.DELETING)
@@ -62,7 +80,7 @@ async def vanished(node: Node, row: Container) -> bool:
         return False
     values: dict[str, Any] = {"status": Status.ERROR, "status_reason": reason, "status_detail": None}
     async with node.db.write() as connection:
-        return await containers.update(connection, row.uuid, _expected(row), values, node.clock.now())
+        return await containers.update(connection, row.uuid, _expected(row), values, node.clock.now()) or None
 
 
 def _expected(row: Container) -> dict[str, Any]:
@@ -71,7 +89,7 @@ def _expected(row: Container) -> dict[str, Any]:
 
 async def _announce(
     node: Node, row: Container, kind: str, params: dict[str, Any], values: dict[str, Any], task: Task
-) -> bool:
+) -> bool | None:
     """The node's own operation, in the transaction of the status it announces; recorded like a user's."""
     now = node.clock.now()
     seconds = node.conf.compute.create_deadline if kind == Kind.REBUILD else node.conf.compute.operation_deadline
@@ -92,4 +110,4 @@ async def _announce(
             )
     if done:
         await node.bus.ring(node.host)
-    return done
+    return done or None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from zun.compute.node import Node
@@ -20,10 +20,13 @@ from zun.store import containers, operations
 
 LOG = logging.getLogger(__name__)
 
+BATCH = 16
+"""Containers looked at side by side."""
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a sync will do: ``look`` at these closely, ``orphans`` are ours and have no row."""
+    """What a sync will do: ``look`` at these closely, ``orphans`` are ours and no row says that they were made."""
 
     look: Sequence[str]
     orphans: Sequence[str]
@@ -33,7 +36,7 @@ class Plan:
 def plan(rows: Sequence[Container], engine: Sequence[Observed], owner: str) -> Plan:
     """Compare both sides. Rows with a task, or never made in the engine, are left alone."""
     seen: Mapping[str, Observed] = {item.uuid: item for item in engine}
-    known = {row.uuid for row in rows}
+    known = {row.uuid for row in rows if row.task_state is not None or row.container_id is not None}
     look, foreign = [], []
     for row in rows:
         if row.task_state is not None or row.container_id is None:
@@ -68,6 +71,8 @@ class Sync:
                 LOG.info("action=sync %s", await self.once())
             except ZunError as error:
                 LOG.warning("action=sync result=failed reason=%s", error.message)
+            except Exception:
+                LOG.exception("action=sync result=crashed")
             try:
                 async with asyncio.timeout(None if asked < 0 else float(asked or 60)):
                     await self._now.wait()
@@ -83,10 +88,7 @@ class Sync:
         todo = plan(rows, engine, node.owner)
         for uuid in todo.foreign:
             LOG.error("action=sync container=%s result=foreign: the engine's container is not this deployment's", uuid)
-        changed = 0
-        for start in range(0, len(todo.look), 16):
-            results = await asyncio.gather(*(refresh(node, uuid) for uuid in todo.look[start : start + 16]))
-            changed += sum(results)
+        changed = await self._look(todo.look)
         removed = await self._remove_orphans(todo.orphans)
         released = await self._release_claims({row.uuid for row in rows})
         await node.network.collect_idle()
@@ -95,25 +97,54 @@ class Sync:
             f"orphans={removed} claims={released}"
         )
 
+    async def _look(self, uuids: Sequence[str]) -> int:
+        """Side by side, a few at a time; one that cannot be looked at holds up nobody, an engine that fails for a
+        whole batch ends the look."""
+        changed = 0
+        for start in range(0, len(uuids), BATCH):
+            batch = uuids[start : start + BATCH]
+            results = await asyncio.gather(*(self._guarded(uuid, refresh(self._node, uuid)) for uuid in batch))
+            changed += sum(bool(result) for result in results)
+            if len(batch) == BATCH and all(result is None for result in results):
+                LOG.warning("action=sync result=look given up left=%s", len(uuids) - start - BATCH)
+                break
+        return changed
+
+    async def _guarded(self, uuid: str, work: Awaitable[bool]) -> bool | None:
+        """The result; None when it failed, which is told and is of this container only."""
+        try:
+            return await work
+        except ZunError as error:
+            LOG.warning("action=sync container=%s result=failed reason=%s", uuid, error.message)
+        except Exception:
+            LOG.exception("action=sync container=%s result=crashed", uuid)
+        return None
+
     async def _unfinished(self) -> frozenset[str]:
         async with self._node.db.read() as connection:
-            waiting = await operations.unfinished_of_host(connection, self._node.host)
+            waiting = await operations.next_of_host(connection, self._node.host)
         return frozenset(operation.container_uuid for operation in waiting) | self._busy()
 
     async def _remove_orphans(self, orphans: Sequence[str]) -> int:
-        """Ours, no row, no operation, and so for two syncs in a row: removed with all it holds."""
-        node, working = self._node, await self._unfinished()
-        found = frozenset(orphans) - working
+        """Ours, no row that knows it, no operation, and so for two syncs in a row: removed with all it holds. The row
+        of one the engine finished making after its create had been given up says that nothing was made."""
+        found = frozenset(orphans) - await self._unfinished()
         due, self._suspects = found & self._suspects, found - self._suspects
-        for uuid in due:
-            async with node.db.read() as connection:
-                if await containers.get(connection, uuid) is not None:
-                    continue
-            LOG.warning("action=sync container=%s result=orphan removed", uuid)
-            await node.runtime.remove(uuid, force=True)
-            await node.network.release_ports(uuid)
-            await node.placement.release(uuid)
-        return len(due)
+        return sum([bool(await self._guarded(uuid, self._remove_orphan(uuid))) for uuid in sorted(due)])
+
+    async def _remove_orphan(self, uuid: str) -> bool:
+        node = self._node
+        async with node.db.read() as connection:
+            row = await containers.get(connection, uuid)
+        if row is not None and (row.host not in (None, node.host) or row.task_state or row.container_id):
+            return False
+        LOG.warning("action=sync container=%s result=orphan removed", uuid)
+        await node.runtime.remove(uuid, force=True)
+        if row is not None:
+            return True  # what it held was given back with its create
+        await node.network.release_ports(uuid)
+        await node.placement.release(uuid)
+        return True
 
     async def _release_claims(self, known: set[str]) -> int:
         """Allocations on this node's provider whose container is gone, for two syncs in a row."""

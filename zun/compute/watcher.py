@@ -36,7 +36,9 @@ class Watcher:
     def __init__(self, node: Node, sync_soon: Callable[[], None]) -> None:
         self._node = node
         self._sync_soon = sync_soon
-        self._pending: dict[str, asyncio.Task[None]] = {}
+        self._pending: set[str] = set()
+        self._looks: set[asyncio.Task[None]] = set()
+        node.settled = self._after_operation
 
     async def run(self) -> None:
         wait = 0.2
@@ -47,30 +49,43 @@ class Watcher:
                     await self._follow()
                 except ZunError as error:
                     LOG.warning("action=watch result=cut reason=%s", error.message)
+                except Exception:
+                    LOG.exception("action=watch result=crashed")
                 if self._node.clock.monotonic() - started > 10:
                     wait = 0.2
                 await self._node.clock.sleep(wait * (0.75 + random.random() / 2))  # noqa: S311
                 wait = min(wait * 2, 15.0)
                 self._sync_soon()
         finally:
-            for task in list(self._pending.values()):
+            looks = list(self._looks)
+            for task in looks:
                 task.cancel()
-            await asyncio.gather(*self._pending.values(), return_exceptions=True)
+            await asyncio.gather(*looks, return_exceptions=True)
 
     async def _follow(self) -> None:
         async for event in self._node.runtime.events():
             if event.owner and event.owner != self._node.owner:
                 continue
-            if event.action.split(":", 1)[0] in IGNORED or event.uuid in self._pending:
-                continue
-            task = asyncio.create_task(self._observe(event.uuid), name=f"observe-{event.uuid}")
-            self._pending[event.uuid] = task
+            if event.action.split(":", 1)[0] not in IGNORED:
+                self._look(event.uuid)
+
+    def _after_operation(self, uuid: str) -> None:
+        """What the engine told while the operation was at work may be newer than what the operation read."""
+        if uuid in self._node.unseen:
+            self._look(uuid)
+
+    def _look(self, uuid: str) -> None:
+        if uuid not in self._pending:
+            self._pending.add(uuid)
+            task = asyncio.create_task(self._observe(uuid), name=f"observe-{uuid}")
+            self._looks.add(task)
+            task.add_done_callback(self._looks.discard)
 
     async def _observe(self, uuid: str) -> None:
         """A burst of events of one container is one look at it, a moment later."""
         try:
             await self._node.clock.sleep(0.02)
-            self._pending.pop(uuid, None)
+            self._pending.discard(uuid)
             await refresh(self._node, uuid, settled=False)
         except ZunError as error:
             LOG.warning("action=observe container=%s result=failed reason=%s", uuid, error.message)

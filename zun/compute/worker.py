@@ -59,6 +59,9 @@ class Worker:
                 except ZunError as error:
                     LOG.warning("action=sweep result=failed reason=%s", error.message)
                     await self._node.clock.sleep(1 + random.random())  # noqa: S311
+                except Exception:
+                    LOG.exception("action=sweep result=crashed")
+                    await self._node.clock.sleep(1 + random.random())  # noqa: S311
                 try:
                     async with asyncio.timeout(interval):
                         await self._bell.wait()
@@ -73,23 +76,20 @@ class Worker:
 
     async def _sweep(self) -> None:
         async with self._node.db.read() as connection:
-            waiting = await operations.unfinished_of_host(connection, self._node.host)
+            waiting = await operations.next_of_host(connection, self._node.host)
         ids = {operation.id for operation in waiting}
         for uuid, (operation_id, task) in list(self._running.items()):
             if operation_id not in ids and not task.done():
                 LOG.info("action=cancel container=%s operation=%s reason=ended elsewhere", uuid, operation_id)
                 task.cancel()
         now = self._node.clock.now()
-        first: dict[str, Operation] = {}
         for operation in waiting:
-            first.setdefault(operation.container_uuid, operation)
-        for uuid, operation in first.items():
-            due = operation.not_before is None or operation.not_before <= now
-            if uuid not in self._running and due:
+            uuid = operation.container_uuid
+            if uuid not in self._running and operations.is_due(operation.not_before, now):
                 task = asyncio.create_task(self._work(operation), name=f"{operation.kind}-{uuid}")
                 self._running[uuid] = (operation.id, task)
 
-    async def _work(self, operation: Operation) -> None:
+    async def _work(self, operation: operations.Next) -> None:
         uuid = operation.container_uuid
         try:
             async with self._slots:
@@ -100,6 +100,7 @@ class Worker:
         finally:
             self._running.pop(uuid, None)
             self._bell.set()
+            self._node.settled(uuid)
 
     async def _attempt(self, operation_id: int) -> None:
         """Claim, carry out, end: one attempt of one operation."""
@@ -141,6 +142,9 @@ class Worker:
         except Exception as error:
             if not isinstance(error, ZunError):
                 LOG.exception("action=%s container=%s operation=%s", operation.kind, work.uuid, operation.id)
+            if not await self._is_ours(operation):
+                LOG.warning("action=%s container=%s result=dropped reason=ended elsewhere", operation.kind, work.uuid)
+                return None
             if self._may_pass(operation, error):
                 await self._give_back(work, error)
                 return None
@@ -156,7 +160,15 @@ class Worker:
                 await self._give_back(work, error)
                 return None
 
+    async def _is_ours(self, operation: Operation) -> bool:
+        """Nobody undoes what another worker, or a later operation, makes by now."""
+        async with self._node.db.read() as connection:
+            now = await operations.get(connection, operation.id)
+        return now is not None and now.worker == self._node.instance
+
     def _may_pass(self, operation: Operation, error: Exception) -> bool:
+        if operation.kind == Kind.RELEASE:
+            return True  # nobody else gives this back
         if not isinstance(error, ZunError) or not error.retryable:
             return False
         if operation.kind in PERSISTENT:
@@ -193,3 +205,5 @@ class Worker:
                     await operations.renew(connection, node.instance, ids, node.clock.now() + LEASE)
             except ZunError as error:
                 LOG.warning("action=renew result=failed reason=%s", error.message)
+            except Exception:
+                LOG.exception("action=renew result=crashed")

@@ -63,15 +63,23 @@ async def insert(
     return _new_id(result)
 
 
-async def unfinished_of_host(connection: AsyncConnection, host: str, limit: int = 1000) -> Sequence[Operation]:
-    """What this host still has to do, oldest first."""
-    query = (
-        sa.select(*_FIELDS)
-        .where(operations.c.host == host, operations.c.state.in_(UNFINISHED))
-        .order_by(operations.c.id)
-        .limit(limit)
-    )
-    return [_operation(row) for row in await connection.execute(query)]
+@dataclasses.dataclass(frozen=True, slots=True)
+class Next:
+    """The oldest unfinished operation of one container, as much as a worker has to know to take it."""
+
+    id: int
+    container_uuid: str
+    kind: str
+    not_before: datetime | None
+
+
+async def next_of_host(connection: AsyncConnection, host: str) -> Sequence[Next]:
+    """What this host has to do next, one operation a container, oldest first. However many a container has queued,
+    the others have their turn."""
+    c = operations.c
+    oldest = sa.select(sa.func.min(c.id)).where(c.host == host, c.state.in_(UNFINISHED)).group_by(c.container_uuid)
+    query = sa.select(c.id, c.container_uuid, c.kind, c.not_before).where(c.id.in_(oldest)).order_by(c.id)
+    return [Next(*row) for row in await connection.execute(query)]
 
 
 async def unfinished_of_container(connection: AsyncConnection, uuid: str) -> Sequence[Operation]:
@@ -84,15 +92,25 @@ async def unfinished_of_container(connection: AsyncConnection, uuid: str) -> Seq
     return [_operation(row) for row in await connection.execute(query)]
 
 
+LONGEST_WAIT = timedelta(seconds=90)
+"""No operation is put off for longer: one further ahead was put off before the clock was set back."""
+
+
+def is_due(not_before: datetime | None, now: datetime) -> bool:
+    """May the operation be tried now?"""
+    return not_before is None or not_before <= now or not_before > now + LONGEST_WAIT
+
+
 async def claim(
     connection: AsyncConnection, operation_id: int, *, worker: str, now: datetime, lease: timedelta
 ) -> Operation | None:
     """Lease the operation to ``worker``; None when another holds it, it is not due, or it has ended."""
     c = operations.c
     free = sa.or_(c.worker.is_(None), c.worker == worker, c.lease_until < now)
+    due = sa.or_(c.not_before.is_(None), c.not_before <= now, c.not_before > now + LONGEST_WAIT)
     result = await connection.execute(
         operations.update()
-        .where(c.id == operation_id, c.state.in_(UNFINISHED), free, sa.or_(c.not_before.is_(None), c.not_before <= now))
+        .where(c.id == operation_id, c.state.in_(UNFINISHED), free, due)
         .values(state=State.RUNNING, worker=worker, lease_until=now + lease, attempt=c.attempt + 1)
     )
     if not result.rowcount:
@@ -137,7 +155,19 @@ async def finish(
             message="Error" if error else None,
         )
     )
-    return bool(result.rowcount)
+    if not result.rowcount:
+        return False
+    await _close_steps(connection, operation_events.c.operation_id == operation_id, now)
+    return True
+
+
+async def _close_steps(connection: AsyncConnection, of: sa.ColumnElement[bool], now: datetime) -> None:
+    """Steps whose worker died or was called off end with their operation; the worker's own end overwrites this."""
+    await connection.execute(
+        operation_events.update()
+        .where(of, operation_events.c.finish_time.is_(None))
+        .values(finish_time=now, result="Error", traceback="cut off")
+    )
 
 
 async def postpone(connection: AsyncConnection, operation_id: int, *, worker: str, until: datetime) -> bool:
@@ -152,11 +182,15 @@ async def postpone(connection: AsyncConnection, operation_id: int, *, worker: st
 
 async def cancel_unfinished(connection: AsyncConnection, uuid: str, now: datetime, *, before: int) -> None:
     """End older operations of a container that a later one makes pointless."""
+    older = (operations.c.container_uuid == uuid, operations.c.state.in_(UNFINISHED), operations.c.id < before)
+    ids = list((await connection.execute(sa.select(operations.c.id).where(*older))).scalars())
     await connection.execute(
         operations.update()
-        .where(operations.c.container_uuid == uuid, operations.c.state.in_(UNFINISHED), operations.c.id < before)
+        .where(*older)
         .values(state=State.FAILED, finish_time=now, worker=None, lease_until=None, message="Error")
     )
+    if ids:
+        await _close_steps(connection, operation_events.c.operation_id.in_(ids), now)
 
 
 async def overdue(connection: AsyncConnection, now: datetime, limit: int = 100) -> Sequence[Operation]:

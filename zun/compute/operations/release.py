@@ -14,5 +14,5 @@ async def run(work: Work) -> Outcome:
 
 
 async def fail(work: Work, error: Exception) -> Outcome:
-    """Reached only for faults of our own; the next sync finds what was left."""
+    """Not reached by the worker, which gives a release back to be tried again, whatever the fault."""
     return Outcome(error=common.reason_of(error))
