@@ -6,12 +6,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from tests.support.containers import Plane, make_plane
 from tests.support.wait import eventually
-from zun.control import reaper
+from zun.control import containers_delete, reaper
+from zun.domain.errors import VolumeInUse
 from zun.store import operations, tables
 
 URL = "/v1/containers"
@@ -140,3 +143,71 @@ async def test_run_reaps_until_told_to_stop(plane: Plane) -> None:
     assert reached == "Error"
     stop.set()
     await asyncio.wait_for(task, 10)
+
+
+async def test_what_a_later_operation_announced_is_not_overwritten(plane: Plane) -> None:
+    """A stop that never ends, a delete behind it: the row goes on saying Deleting."""
+    client, uuid = plane.client(), (await plane.create(plane.client()))["uuid"]
+    assert (await client.post(f"{URL}/{uuid}/stop")).status_code == 202
+    plane.clock.ahead = timedelta(seconds=60)
+    assert (await client.delete(f"{URL}/{uuid}", params={"stop": "true"})).status_code == 204
+    plane.clock.ahead = timedelta(seconds=601)
+    assert (await reap(plane)).startswith("Ended 1 operations")
+    shown = (await client.get(f"{URL}/{uuid}")).json()
+    assert (shown["status"], shown["task_state"]) == ("Deleting", "container_deleting")
+
+
+async def test_a_delete_from_here_outlives_its_process(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S3.3: killed between announcing and removing, the row must not say Deleting for ever."""
+    client = plane.client()
+    await plane.host_down()
+    uuid = (await plane.create(client, None))["uuid"]
+    release, begun, go_on = containers_delete.release_from_here, asyncio.Event(), asyncio.Event()
+
+    async def stopped_once(*given: Any) -> None:
+        if not begun.is_set():
+            begun.set()
+            await go_on.wait()
+        await release(*given)
+
+    monkeypatch.setattr(containers_delete, "release_from_here", stopped_once)
+    request = asyncio.create_task(client.delete(f"{URL}/{uuid}"))
+    await begun.wait()
+    assert (await client.get(f"{URL}/{uuid}")).json()["status"] == "Deleting"
+    assert (await client.delete(f"{URL}/{uuid}")).status_code == 204, "parallel deletes never fail"
+    plane.clock.ahead = timedelta(seconds=61)
+    assert (await reap(plane)).startswith("Ended 1 operations")
+    assert (await client.get(f"{URL}/{uuid}")).status_code == 404
+    assert await plane.usage() == {"containers": 0, "cpu": 0, "memory": 0, "disk": 0}
+    go_on.set()
+    assert (await request).status_code == 204
+    assert await plane.usage() == {"containers": 0, "cpu": 0, "memory": 0, "disk": 0}
+
+
+async def test_a_busy_volume_of_a_dead_request_does_not_keep_old_actions(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def abandoned(before: Any) -> list[str]:
+        return ["one", "two"]
+
+    tried = []
+
+    async def delete(volume_id: str) -> None:
+        tried.append(volume_id)
+        raise VolumeInUse("it is mounted")
+
+    (driver,) = plane.api.control.volumes.values()
+    monkeypatch.setattr(driver, "abandoned", abandoned)
+    monkeypatch.setattr(driver, "delete", delete)
+    await plane.create(plane.client(), "Stopped")
+    async with plane.db.write() as connection:
+        (old,) = list(await connection.execute(sa.select(tables.operations).limit(1)))
+        row = {name: value for name, value in old._mapping.items() if name != "id"}
+        row |= {"state": "succeeded", "finish_time": plane.clock.now(), "container_uuid": "gone long ago"}
+        await connection.execute(tables.operations.insert(), [row] * 2500)
+    plane.clock.ahead = timedelta(days=40)
+    await reap(plane)
+    assert tried == ["one", "two"]
+    async with plane.db.read() as connection:
+        left = (await connection.execute(sa.select(sa.func.count()).select_from(tables.operations))).scalar_one()
+    assert left < 10

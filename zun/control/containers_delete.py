@@ -6,8 +6,9 @@ What a second DELETE means while the first is at work: docs/decisions/0002-paral
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from zun.control import container_quota, container_volumes
 from zun.control.base import Control
 from zun.control.container_exclusive import changing
-from zun.control.container_record import Asked, note_ended, queue
+from zun.control.container_record import Asked, queue
 from zun.control.containers_lookup import again, host_is_up
 from zun.control.containers_power import TRIES, as_read
 from zun.domain.container import Container
@@ -29,6 +30,12 @@ LOG = logging.getLogger(__name__)
 
 STOP_SECONDS = 10
 """Grace of the stop that ``stop=true`` asks for."""
+
+HERE = ""
+"""``host`` of operations that the control plane carries out itself."""
+
+HERE_SECONDS = 60
+"""After this the reaper finishes a delete from here, should its process have died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,27 +122,52 @@ async def _leave_to_node(
 
 
 async def _delete_here(control: Control, asked: Asked, container: Container) -> bool:
-    """A row without host: ports, allocation and volumes are given back from the control plane, then it goes (S3.3)."""
+    """A row without host: ports, allocation and volumes are given back from the control plane, then it goes (S3.3).
+
+    The operation is no node's: should this process die, the reaper finishes it.
+    """
     claimed = {"status": Status.DELETING, "task_state": Task.DELETING}
     async with control.db.write() as connection:
-        if not await store.update(connection, container.uuid, as_read(container), claimed, control.clock.now()):
+        now = control.clock.now()
+        if not await store.update(connection, container.uuid, as_read(container), claimed, now):
             return False
-        mappings = await volume_mappings.of_container(connection, container.uuid)
+        operation_id = await operations.insert(
+            connection,
+            container_uuid=container.uuid,
+            kind=Kind.DELETE,
+            host=HERE,
+            request_id=asked.request_id,
+            user_id=asked.caller.user_id,
+            project_id=asked.caller.project_id or container.project_id,
+            params={},
+            now=now,
+            deadline=now + timedelta(seconds=HERE_SECONDS),
+        )
     try:
-        await release_from_here(control, container.uuid)
-        await container_volumes.discard(control, mappings)
+        await finish_here(control, container.uuid, operation_id)
     except BaseException:
         back = {"status": Status.ERROR, "task_state": None}
         async with control.db.write() as connection:
-            await store.update(
-                connection, container.uuid, {"status": Status.DELETING, "host": None}, back, control.clock.now()
-            )
+            now = control.clock.now()
+            await operations.finish(connection, operation_id, worker=None, now=now, error=True)
+            await store.update(connection, container.uuid, {"status": Status.DELETING, "host": None}, back, now)
         raise
-    async with control.db.write() as connection:
-        await volume_mappings.delete_of_container(connection, container.uuid)
-        await _remove_row(connection, container)
-        await note_ended(connection, control, asked, container, Kind.DELETE, step="release", error=None)
     return True
+
+
+async def finish_here(control: Control, uuid: str, operation_id: int) -> None:
+    """Give back what a container without host holds, remove its row, end the operation. Safe to run again."""
+    started = control.clock.now()
+    async with control.db.read() as connection:
+        mappings = await volume_mappings.of_container(connection, uuid)
+    await release_from_here(control, uuid)
+    await container_volumes.discard(control, mappings)
+    async with control.db.write() as connection:
+        now = control.clock.now()
+        if await operations.finish(connection, operation_id, worker=None, now=now, error=False):
+            await operations.add_event(connection, operation_id, "release", started=started, finished=now, error=None)
+        if await _remove_row(connection, uuid, {"status": Status.DELETING, "host": None}):
+            await volume_mappings.delete_of_container(connection, uuid)
 
 
 async def _delete_without_node(control: Control, asked: Asked, container: Container, host: str) -> bool:
@@ -149,7 +181,7 @@ async def _delete_without_node(control: Control, asked: Asked, container: Contai
         params = {"force": True, "tombstone": True, "container_id": container.container_id}
         tomb = await queue(connection, control, asked, container, Kind.DELETE, host=host, params=params)
         await operations.cancel_unfinished(connection, container.uuid, now, before=tomb)
-        await _remove_row(connection, container)
+        await _remove_row(connection, container.uuid, {"status": Status.DELETING})
     LOG.warning("action=delete container=%s host=%s result=tombstone reason=host down", container.uuid, host)
     try:
         await release_from_here(control, container.uuid)
@@ -165,7 +197,8 @@ async def release_from_here(control: Control, uuid: str) -> None:
     await control.placement.release(uuid)
 
 
-async def _remove_row(connection: AsyncConnection, container: Container) -> None:
-    removed = await store.delete(connection, container.uuid, {"status": Status.DELETING})
+async def _remove_row(connection: AsyncConnection, uuid: str, expect: Mapping[str, Any]) -> bool:
+    removed = await store.delete(connection, uuid, expect)
     if removed is not None:
         await container_quota.give_back(connection, removed.project_id, container_quota.amounts_of(removed))
+    return removed is not None

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.control import container_volumes
 from zun.control.base import Control
-from zun.control.containers_delete import release_from_here
+from zun.control.containers_delete import HERE, finish_here, release_from_here
 from zun.domain.container import Container
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Status
@@ -64,13 +64,27 @@ async def reap_once(control: Control, owner: str) -> str:
         overdue = await operations.overdue(connection, now)
     ended = extended = 0
     for operation in overdue:
-        if operation.kind in NEVER_END:
+        if operation.kind == Kind.DELETE and operation.host == HERE:
+            ended += await _finish_here(control, operation)
+        elif operation.kind in NEVER_END:
             extended += await _extend(control, operation)
         else:
             ended += await _end(control, operation)
     swept = await container_volumes.sweep(control)
     pruned = await _prune(control)
     return f"Ended {ended} operations, gave {extended} more time, swept {swept} volumes, forgot {pruned} old actions."
+
+
+async def _finish_here(control: Control, operation: Operation) -> bool:
+    """A delete that a process of the control plane began and did not live to end."""
+    try:
+        await finish_here(control, operation.container_uuid, operation.id)
+    except ZunError as error:
+        LOG.warning("action=delete container=%s result=postponed reason=%s", operation.container_uuid, error.message)
+        await _extend(control, operation)
+        return False
+    LOG.warning("action=reap kind=delete container=%s result=finished from here", operation.container_uuid)
+    return True
 
 
 async def _extend(control: Control, operation: Operation) -> bool:
