@@ -343,6 +343,39 @@ async def test_size_beyond_the_quota_is_403_and_the_node_is_not_asked(plane: Pla
     assert plane.bus.calls == []
 
 
+async def test_a_resize_whose_process_dies_leaves_no_quota_counted(plane: Plane) -> None:
+    """Quota is counted with the row: at the moment the node is asked, nothing is."""
+    client, uuid = plane.client(), (await plane.create(plane.client(), cpu=1, memory=512))["uuid"]
+    counted = []
+    call = plane.bus.call
+
+    async def asked(*given: Any) -> Any:
+        counted.append(await plane.usage())
+        return await call(*given)
+
+    plane.bus.call = asked  # type: ignore[method-assign]
+    plane.bus.answers["update"] = None
+    assert (await client.patch(f"{URL}/{uuid}", json={"cpu": 3, "memory": 1024})).status_code == 200
+    assert counted == [{"containers": 1, "cpu": 1000, "memory": 512, "disk": 0}]
+    assert await plane.usage() == {"containers": 1, "cpu": 3000, "memory": 1024, "disk": 0}
+
+
+async def test_a_size_the_quota_refuses_at_last_is_taken_back_from_the_engine(plane: Plane) -> None:
+    client, uuid = plane.client(), (await plane.create(plane.client(), cpu=1, memory=512))["uuid"]
+    admin, call = plane.client("admin"), plane.bus.call
+
+    async def asked(*given: Any) -> Any:
+        assert (await admin.put("/v1/quotas/proj1", json={"cpu": 1})).status_code == 200
+        return await call(*given)
+
+    plane.bus.call = asked  # type: ignore[method-assign]
+    plane.bus.answers["update"] = None
+    assert told(await client.patch(f"{URL}/{uuid}", json={"cpu": 3}))[:2] == (403, "over-quota")
+    assert [sent[2]["cpu"] for sent in plane.bus.calls] == [3, 1]
+    assert await plane.usage() == {"containers": 1, "cpu": 1000, "memory": 512, "disk": 0}
+    assert await plane.api.control.placement.allocation(uuid) == {VCPU: 1, MEMORY_MB: 512}
+
+
 async def test_resize_container_answers_the_old_values(plane: Plane) -> None:
     client, uuid = plane.client(), (await plane.create(plane.client()))["uuid"]
     plane.bus.answers["update"] = None

@@ -66,32 +66,36 @@ async def _write(control: Control, container: Container, values: Mapping[str, An
 
 
 async def _resize(control: Control, asked: Asked, container: Container, wanted: Size) -> None:
-    """Quota, claim, engine, row: each step is undone when a later one is refused."""
+    """Claim, engine, then row and quota at once: each step is undone when a later one is refused. Quota is counted
+    in the transaction of the row it is for, so that no death in between leaves it counted."""
     old = Size(container.cpu, container.memory)
     host = await require_host(control, asked.caller, container)
     more, less = _difference(old, wanted)
-    async with control.db.write() as connection:
-        await container_quota.reserve(connection, control.conf, container.project_id, more)
+    async with control.db.read() as connection:
+        await container_quota.check(connection, control.conf, container.project_id, more)
+    await _claim(control, container, host, wanted)
     try:
-        await _claim(control, container, host, wanted)
+        await _tell_node(control, asked, container, wanted)
         try:
-            params = {"uuid": container.uuid, "cpu": wanted.cpu, "memory": wanted.memory}
-            await ask_node(control, asked.caller, container, "update", params)
-            await _store_size(control, container, old, wanted, less)
+            await _store_size(control, container, old, wanted, more, less)
         except BaseException:
-            await _claim(control, container, host, old)
+            await _tell_node(control, asked, container, old)
             raise
     except BaseException:
-        async with control.db.write() as connection:
-            await container_quota.give_back(connection, container.project_id, more)
+        await _claim(control, container, host, old)
         raise
+
+
+async def _tell_node(control: Control, asked: Asked, container: Container, size: Size) -> None:
+    params = {"uuid": container.uuid, "cpu": size.cpu, "memory": size.memory}
+    await ask_node(control, asked.caller, container, "update", params)
 
 
 def _difference(old: Size, new: Size) -> tuple[dict[str, int], dict[str, int]]:
     """(what is asked more, what less), for quota."""
     before, after = old.quota(), new.quota()
-    more = {name: max(0, after[name] - before[name]) for name in after}
-    less = {name: max(0, before[name] - after[name]) for name in after}
+    more = {name: after[name] - before[name] for name in after if after[name] > before[name]}
+    less = {name: before[name] - after[name] for name in after if after[name] < before[name]}
     return more, less
 
 
@@ -109,10 +113,13 @@ async def _claim(control: Control, container: Container, host: str, size: Size) 
         raise Conflict(f"The host of container {container.uuid} has no room for the new size.")
 
 
-async def _store_size(control: Control, container: Container, old: Size, new: Size, less: Mapping[str, int]) -> None:
+async def _store_size(
+    control: Control, container: Container, old: Size, new: Size, more: Mapping[str, int], less: Mapping[str, int]
+) -> None:
     expect = {"cpu": old.cpu, "memory": old.memory}
     values = {"cpu": new.cpu, "memory": new.memory}
     async with control.db.write() as connection:
         if not await store.update(connection, container.uuid, expect, values, control.clock.now()):
             raise changing(container)
+        await container_quota.reserve(connection, control.conf, container.project_id, more)
         await container_quota.give_back(connection, container.project_id, less)

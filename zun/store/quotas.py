@@ -103,6 +103,8 @@ async def reserve(
 ) -> None:
     """Add ``deltas`` to the usage if every grown resource stays within its limit; OverQuota (403) names those that
     would not. One guarded UPDATE, so two requests at once cannot both take the last place (S1.6)."""
+    if not deltas:
+        return
     conditions = [_u.project_id == project_id]
     for resource, amount in deltas.items():
         allowed = _allowed(limits, resource)
@@ -131,6 +133,8 @@ async def reserve(
 
 async def give_back(connection: AsyncConnection, project_id: str, deltas: Mapping[str, int]) -> None:
     """Take ``deltas`` off the usage again; never below zero."""
+    if not deltas:
+        return
     given = {resource: -amount for resource, amount in deltas.items()}
     await connection.execute(quota_usages.update().where(_u.project_id == project_id).values(_changed(given)))
 
