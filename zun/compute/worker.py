@@ -94,6 +94,9 @@ class Worker:
         try:
             async with self._slots:
                 await self._attempt(operation.id)
+        except ZunError as error:  # the database is away: the operation is found again
+            LOG.warning("action=%s container=%s result=postponed reason=%s", operation.kind, uuid, error.message)
+            await self._node.clock.sleep(1)
         except Exception:
             LOG.exception("action=%s container=%s operation=%s result=crashed", operation.kind, uuid, operation.id)
             await self._node.clock.sleep(1)

@@ -166,7 +166,7 @@ async def _close_steps(connection: AsyncConnection, of: sa.ColumnElement[bool], 
     await connection.execute(
         operation_events.update()
         .where(of, operation_events.c.finish_time.is_(None))
-        .values(finish_time=now, result="Error", traceback="cut off")
+        .values(finish_time=now, result="Error")
     )
 
 
