@@ -154,6 +154,22 @@ async def test_healing_is_tried_and_given_up_with_a_reason(tmp_path: Path) -> No
         assert len(await cloud.rows(healings)) == tried, "no healing without end"
 
 
+async def test_healing_that_fails_once_is_tried_again(tmp_path: Path) -> None:
+    """S5.9: Error only after repeated failure."""
+    async with simulated_cloud(tmp_path) as cloud:
+        uuid = await cloud.create(auto_heal=True)
+        await cloud.wait(uuid, "Running")
+        cloud.runtime.fail_next("create", EngineError("device busy"))
+        cloud.runtime.vanish(uuid)
+
+        async def healed() -> bool:
+            return [item.state for item in await cloud.runtime.list()] == ["running"]
+
+        await eventually(healed, 15, "the second try heals")
+        await cloud.wait(uuid, "Running")
+        await cloud.truth()
+
+
 async def test_progress_of_a_pull_is_shown_on_the_running_action(tmp_path: Path) -> None:
     async with simulated_cloud(tmp_path) as cloud:
         cloud.runtime.faults.delays["pull"] = 1.5

@@ -172,6 +172,8 @@ class Worker:
     def _may_pass(self, operation: Operation, error: Exception) -> bool:
         if operation.kind == Kind.RELEASE:
             return True  # nobody else gives this back
+        if operation.params.get("healing"):  # S5.9: Error only after repeated failure, whatever the engine said
+            return bool(operation.attempt < self._node.conf.compute.heal_attempts)
         if not isinstance(error, ZunError) or not error.retryable:
             return False
         if operation.kind in PERSISTENT:

@@ -43,5 +43,5 @@ OPTIONS = [
     cfg.IntOpt("max_parallel_operations", default=32, min=1, help="Operations one node works on at once."),
     cfg.IntOpt("retry_attempts", default=3, min=1, help="Tries of an operation whose fault may pass."),
     cfg.IntOpt("action_retention_days", default=30, min=0, help="Days that actions of deleted containers are kept."),
-    cfg.IntOpt("heal_attempts", default=3, min=1, help="Healings in a row before a container with auto_heal is Error."),
+    cfg.IntOpt("heal_attempts", default=3, min=1, help="Tries of one healing before a container with auto_heal is Error."),
 ]
