@@ -36,6 +36,7 @@ class Worker:
         self._node = node
         self._bell = asyncio.Event()
         self._running: dict[str, tuple[int, asyncio.Task[None]]] = {}  # container uuid -> (operation id, task)
+        self._ending: set[int] = set()  # operations whose end is being written: gone from the list, not from here
         self._slots = asyncio.Semaphore(node.conf.compute.max_parallel_operations)
 
     def ring(self) -> None:
@@ -79,7 +80,7 @@ class Worker:
             waiting = await operations.next_of_host(connection, self._node.host)
         ids = {operation.id for operation in waiting}
         for uuid, (operation_id, task) in list(self._running.items()):
-            if operation_id not in ids and not task.done():
+            if operation_id not in ids and operation_id not in self._ending and not task.done():
                 LOG.info("action=cancel container=%s operation=%s reason=ended elsewhere", uuid, operation_id)
                 task.cancel()
         now = self._node.clock.now()
@@ -123,7 +124,11 @@ class Worker:
         outcome = await self._carry_out(work)
         if outcome is None:
             return
-        await ending.write(work, outcome)
+        self._ending.add(operation_id)
+        try:
+            await ending.write(work, outcome)
+        finally:
+            self._ending.discard(operation_id)
         LOG.info(
             "action=%s container=%s request_id=%s result=%s seconds=%.3f%s",
             operation.kind,
