@@ -211,3 +211,11 @@ async def test_a_busy_volume_of_a_dead_request_does_not_keep_old_actions(
     async with plane.db.read() as connection:
         left = (await connection.execute(sa.select(sa.func.count()).select_from(tables.operations))).scalar_one()
     assert left < 10
+
+
+async def test_a_lease_taken_before_the_clock_was_set_back_does_not_stop_the_reaper(plane: Plane) -> None:
+    plane.clock.ahead = timedelta(hours=3)
+    await reap(plane, "died since")
+    plane.clock.ahead = timedelta()
+    assert (await reap(plane, "me")).startswith("Ended 0 operations")
+    assert await reap(plane, "you") == "Another process reaps."

@@ -11,8 +11,9 @@ from zun.store.tables import leases
 
 
 async def acquire(connection: AsyncConnection, name: str, owner: str, now: datetime, length: timedelta) -> bool:
-    """Take or keep the lease; False while another owner's is valid."""
-    free = sa.or_(leases.c.owner == owner, leases.c.until < now)
+    """Take or keep the lease; False while another owner's is valid. One that ends further ahead than any could was
+    taken before the clock was set back, and is void."""
+    free = sa.or_(leases.c.owner == owner, leases.c.until < now, leases.c.until > now + 2 * length)
     result = await connection.execute(
         leases.update().where(leases.c.name == name, free).values(owner=owner, until=now + length)
     )
