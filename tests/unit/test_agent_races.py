@@ -305,3 +305,20 @@ async def test_changes_without_end_do_not_keep_the_heartbeat_waiting(tmp_path: P
             await eventually(beats, 10, "the heart beats on")
         finally:
             Inventory._write_usage = write_usage  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize(("verb", "status"), [("reboot", "Running"), ("stop", "Created")])
+async def test_a_container_lost_in_an_operation_is_healed_into_what_was_asked_for(
+    tmp_path: Path, verb: str, status: str
+) -> None:
+    """S5.8: removed by hand while the operation was at work."""
+    async with simulated_cloud(tmp_path) as cloud:
+        uuid = await cloud.create(auto_heal=True)
+        await cloud.wait(uuid, "Running")
+        cloud.runtime.faults.hang(verb)
+        await cloud.http.post(f"/v1/containers/{uuid}/{verb}")
+        await eventually(lambda: cloud.runtime.faults.calls[verb] > 0, 5, "the operation is at work")
+        cloud.runtime.vanish(uuid)
+        cloud.runtime.faults.resume(verb)
+        await cloud.wait(uuid, status)
+        await cloud.truth()

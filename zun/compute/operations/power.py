@@ -6,6 +6,7 @@ from zun.compute.operations import common
 from zun.compute.work import Outcome, Work
 from zun.domain.errors import EngineNotFound, NodeError
 from zun.domain.lifecycle import Status
+from zun.domain.operation import Kind
 
 KILL_SETTLES = 2.0
 """Seconds to wait for a signalled process to end before its state is read."""
@@ -99,4 +100,8 @@ async def _undone(work: Work, error: Exception) -> Outcome:
 def _lost(work: Work, error: Exception) -> Outcome:
     gone = f"No such container: {work.row.container_id} in {work.node.runtime.name}"
     reason = gone if isinstance(error, EngineNotFound) and work.row.container_id else common.reason_of(error)
-    return Outcome({"status": Status.ERROR, "status_reason": reason, "status_detail": None}, error=reason)
+    status = Status.ERROR
+    if isinstance(error, EngineNotFound) and work.row.auto_heal:  # healed at once, into the state that was asked for
+        status = Status.STOPPED if work.operation.kind in (Kind.STOP, Kind.KILL) else Status.UNKNOWN
+        work.node.unseen.add(work.uuid)
+    return Outcome({"status": status, "status_reason": reason, "status_detail": None}, error=reason)
