@@ -27,10 +27,10 @@ async def run(node: Node, ready: Callable[[], None]) -> None:
     await _reach_engine(node)
     # First of all: a second agent of a host is refused here, before it takes the living one's record and leases.
     await node.bus.serve(node.host, worker.ring, Calls(node, sync.soon).handlers())
+    await _until_measured(inventory)  # before the service is told to be up: up means that it can be chosen
     await inventory.register()
     async with node.db.write() as connection:
         await operations.disown(connection, node.host, node.instance)
-    await _until_done(inventory)
     LOG.info("action=start host=%s instance=%s result=ready", node.host, node.instance)
     ready()
     async with asyncio.TaskGroup() as group:
@@ -53,12 +53,12 @@ async def _reach_engine(node: Node) -> None:
             wait = min(wait * 2, 15.0)
 
 
-async def _until_done(inventory: Inventory) -> None:
+async def _until_measured(inventory: Inventory) -> None:
     """The first inventory; without it the node cannot be chosen."""
     wait = 0.5
     while True:
         try:
-            await inventory.refresh()
+            await inventory.measure()
             return
         except ZunError as error:
             LOG.error("action=inventory result=failed reason=%s", error.message)

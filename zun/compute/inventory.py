@@ -73,8 +73,12 @@ class Inventory:
             LOG.exception("action=inventory result=crashed")
 
     async def refresh(self) -> None:
-        """Measure the node, write record and heartbeat, tell Placement when something changed (S6.1–S6.4)."""
+        """Heartbeat, then measure (S6.1–S6.4)."""
         await self._heartbeat()
+        await self.measure()
+
+    async def measure(self) -> None:
+        """Measure the node, write its record, tell Placement when something changed."""
         node = self._node
         info = await node.runtime.info()
         disk = await asyncio.to_thread(_disk_gib, info.root_dir)
