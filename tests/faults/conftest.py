@@ -36,7 +36,7 @@ def mortal(tmp_path_factory: pytest.TempPathFactory, engine: Engine, registry: R
         docker={"default_registry": registry.address},
         DEFAULT={"sync_container_state_interval": "1"},
         quota={"containers": "100", "cpu": "100"},
-        compute={"reaper_interval": "1", "abandoned_volume_seconds": "2"},
+        compute={"reaper_interval": "1", "abandoned_volume_seconds": "2", "orphan_grace_seconds": "1"},
     )
     try:
         yield product

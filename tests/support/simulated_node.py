@@ -21,6 +21,7 @@ from zun.compute.sync import Sync
 from zun.runtime.simulated import SimulatedRuntime
 from zun.store.tables import containers, local_allocations, local_ports, operations, quota_usages
 
+QUICK = {"sweep_interval": 1, "retry_attempts": 2, "orphan_grace_seconds": 0}
 SETTLED = frozenset({"Running", "Stopped", "Created", "Paused", "Error"})
 
 
@@ -148,9 +149,11 @@ class SimulatedCloud:
 @contextlib.asynccontextmanager
 async def simulated_cloud(folder: Path, **options: Any) -> AsyncIterator[SimulatedCloud]:
     """A node that works, with short intervals."""
-    settings = {"host": "sim", "compute.sweep_interval": 1, "compute.retry_attempts": 2} | {
-        name.replace("__", "."): value for name, value in options.items()
-    }
+    settings = (
+        {"host": "sim"}
+        | {f"compute.{name}": value for name, value in QUICK.items()}
+        | {name.replace("__", "."): value for name, value in options.items()}
+    )
     async with make_api(folder, settings) as api:
         runtime = api.parts.runtime
         assert isinstance(runtime, SimulatedRuntime)

@@ -186,3 +186,34 @@ async def test_progress_of_a_pull_is_shown_on_the_running_action(tmp_path: Path)
         action = (await cloud.http.get(f"/v1/containers/{uuid}/container_actions/{request_id}")).json()
         (image,) = [e for e in action["events"] if e["event"] == "image"]
         assert image["progress"]["done"] == image["progress"]["total"] > 0
+
+
+@pytest.mark.parametrize("resumes", [True, False])
+async def test_after_a_reboot_what_ran_is_started_again_if_the_operator_says_so(tmp_path: Path, resumes: bool) -> None:
+    async with simulated_cloud(tmp_path, compute__resume_container_state=resumes) as cloud:
+        uuid, stopped = await cloud.create(), await cloud.create()
+        for one in (uuid, stopped):
+            await cloud.wait(one, "Running")
+        await cloud.http.post(f"/v1/containers/{stopped}/stop")
+        await cloud.wait(stopped, "Stopped")
+        await cloud.die()
+        cloud.runtime.crash(uuid, 137)
+        await cloud.live()
+        await cloud.wait(uuid, "Running" if resumes else "Stopped")
+        assert await cloud.status(stopped) == "Stopped"
+        await cloud.truth()
+
+
+async def test_a_create_called_off_while_the_engine_makes_it_leaves_nothing(tmp_path: Path) -> None:
+    async with simulated_cloud(tmp_path, compute__orphan_grace_seconds=3600) as cloud:
+        cloud.runtime.faults.delays["create"] = 0.5
+        uuid = await cloud.create()
+        await eventually(lambda: cloud.runtime.faults.calls["create"] > 0, 10, "the create call is with the engine")
+        await cloud.http.delete(f"/v1/containers/{uuid}", params={"force": "true"})
+        await cloud.wait(uuid, "gone")
+
+        async def nothing() -> bool:
+            return not await cloud.runtime.list()
+
+        await eventually(nothing, 10, "the engine has nothing")
+        assert await cloud.lies() == []

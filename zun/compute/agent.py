@@ -9,6 +9,7 @@ from collections.abc import Callable
 from zun.compute.calls import Calls
 from zun.compute.inventory import Inventory
 from zun.compute.node import Node
+from zun.compute.resume import resume
 from zun.compute.sync import Sync
 from zun.compute.watcher import Watcher
 from zun.compute.worker import Worker
@@ -31,6 +32,8 @@ async def run(node: Node, ready: Callable[[], None]) -> None:
     await inventory.register()
     async with node.db.write() as connection:
         await operations.disown(connection, node.host, node.instance)
+    if node.conf.compute.resume_container_state:
+        await resume(node)
     LOG.info("action=start host=%s instance=%s result=ready", node.host, node.instance)
     ready()
     async with asyncio.TaskGroup() as group:

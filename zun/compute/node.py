@@ -39,6 +39,8 @@ class Node:
     provider_uuid: str | None = None
     """The node's record and provider; known after the first inventory."""
     disk_quota_supported: bool = False
+    stopping: bool = False
+    """The process was told to stop; what is cut off now is found by the next one."""
     usage_changed: Callable[[], None] = lambda: None
     """Told when containers came or went, so that the host's figures follow soon."""
     unseen: set[str] = field(default_factory=set)

@@ -59,9 +59,7 @@ async def _look(node: Node, uuid: str, *, settled: bool) -> bool | None:
     if values.get("status") == Status.RUNNING:
         values["status_reason"] = None
     if follow_up := observe.ends_by_itself(row, values.get("status", row.status)):
-        return await _announce(
-            node, row, follow_up, {"force": True}, values | {"status": Status.DELETED}, Task.DELETING
-        )
+        return await announce(node, row, follow_up, {"force": True}, values | {"status": Status.DELETED}, Task.DELETING)
     async with node.db.write() as connection:
         return await containers.update(connection, uuid, _expected(row), values, node.clock.now()) or None
 
@@ -69,12 +67,12 @@ async def _look(node: Node, uuid: str, *, settled: bool) -> bool | None:
 async def _vanished(node: Node, row: Container) -> bool | None:
     """The engine, answering, does not have it: remove, heal, or say so."""
     if row.auto_remove:
-        return await _announce(node, row, Kind.DELETE, {"force": True}, {"status": Status.DELETED}, Task.DELETING)
+        return await announce(node, row, Kind.DELETE, {"force": True}, {"status": Status.DELETED}, Task.DELETING)
     if row.auto_heal and row.status in HEALABLE:
         run = row.status in (Status.RUNNING, Status.PAUSED, Status.UNKNOWN)
         LOG.warning("action=heal container=%s engine_id=%s", row.uuid, row.container_id)
         params = {"run": run, "healing": True}
-        return await _announce(node, row, Kind.REBUILD, params, {"status": Status.REBUILDING}, Task.REBUILDING)
+        return await announce(node, row, Kind.REBUILD, params, {"status": Status.REBUILDING}, Task.REBUILDING)
     reason = f"No such container: {row.container_id} in {node.runtime.name}"
     if row.status == Status.ERROR and row.status_reason == reason:
         return False
@@ -87,7 +85,7 @@ def _expected(row: Container) -> dict[str, Any]:
     return {"generation": (row.generation,), "host": (row.host,), "task_state": None}
 
 
-async def _announce(
+async def announce(
     node: Node, row: Container, kind: str, params: dict[str, Any], values: dict[str, Any], task: Task
 ) -> bool | None:
     """The node's own operation, in the transaction of the status it announces; recorded like a user's."""

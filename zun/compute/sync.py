@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from zun.compute.node import Node
 from zun.compute.refresh import refresh
+from zun.domain.clock import Clock
 from zun.domain.container import Container
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import status_of_list
@@ -50,6 +51,22 @@ def plan(rows: Sequence[Container], engine: Sequence[Observed], owner: str) -> P
     return Plan(look, orphans, foreign)
 
 
+class Lasting:
+    """Tells what was found in an earlier sync too, and has been so for ``grace`` seconds: only that is believed."""
+
+    def __init__(self, clock: Clock, grace: float) -> None:
+        self._clock = clock
+        self._grace = grace
+        self._since: dict[str, float] = {}
+
+    def of(self, found: frozenset[str]) -> list[str]:
+        """Those of ``found`` that are due; they are forgotten, and so is what is no longer found."""
+        now = self._clock.monotonic()
+        due = [uuid for uuid in found if uuid in self._since and now - self._since[uuid] >= self._grace]
+        self._since = {uuid: self._since.get(uuid, now) for uuid in found - frozenset(due)}
+        return sorted(due)
+
+
 class Sync:
     """``soon`` asks for a run now; ``run`` works until cancelled."""
 
@@ -57,8 +74,9 @@ class Sync:
         self._node = node
         self._busy = busy
         self._now = asyncio.Event()
-        self._suspects: frozenset[str] = frozenset()
-        self._claims: frozenset[str] = frozenset()
+        grace = float(node.conf.compute.orphan_grace_seconds)
+        self._suspects = Lasting(node.clock, grace)
+        self._claims = Lasting(node.clock, grace)
 
     def soon(self) -> None:
         self._now.set()
@@ -126,11 +144,10 @@ class Sync:
         return frozenset(operation.container_uuid for operation in waiting) | self._busy()
 
     async def _remove_orphans(self, orphans: Sequence[str]) -> int:
-        """Ours, no row that knows it, no operation, and so for two syncs in a row: removed with all it holds. The row
+        """Ours, no row that knows it, no operation, and so for some time: removed with all it holds. The row
         of one the engine finished making after its create had been given up says that nothing was made."""
-        found = frozenset(orphans) - await self._unfinished()
-        due, self._suspects = found & self._suspects, found - self._suspects
-        return sum([bool(await self._guarded(uuid, self._remove_orphan(uuid))) for uuid in sorted(due)])
+        due = self._suspects.of(frozenset(orphans) - await self._unfinished())
+        return sum([bool(await self._guarded(uuid, self._remove_orphan(uuid))) for uuid in due])
 
     async def _remove_orphan(self, uuid: str) -> bool:
         node = self._node
@@ -147,15 +164,13 @@ class Sync:
         return True
 
     async def _release_claims(self, known: set[str]) -> int:
-        """Allocations on this node's provider whose container is gone, for two syncs in a row."""
+        """Allocations on this node's provider whose container is gone, and so for some time."""
         node = self._node
         if node.provider_uuid is None:
             return 0
         held = frozenset(await node.placement.consumers(node.provider_uuid))
-        loose = held - known - await self._unfinished()
-        due, self._claims = loose & self._claims, loose - self._claims
         released = 0
-        for uuid in due:
+        for uuid in self._claims.of(held - known - await self._unfinished()):
             async with node.db.read() as connection:
                 row = await containers.get(connection, uuid)
             if row is None:

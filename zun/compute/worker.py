@@ -69,6 +69,7 @@ class Worker:
                 except TimeoutError:
                     continue
         finally:
+            self._node.stopping = True
             renewer.cancel()
             tasks = [task for _, task in self._running.values()]
             for task in tasks:

@@ -38,10 +38,18 @@ OPTIONS = [
         help="Age after which a volume made for a container that was never recorded is deleted, seconds.",
     ),
     cfg.IntOpt(
+        "orphan_grace_seconds",
+        default=30,
+        min=0,
+        help="How long something of ours without a record is watched before the sync removes it, seconds.",
+    ),
+    cfg.IntOpt(
         "sweep_interval", default=5, min=1, help="Seconds between looks for operations whose doorbell was lost."
     ),
     cfg.IntOpt("max_parallel_operations", default=32, min=1, help="Operations one node works on at once."),
     cfg.IntOpt("retry_attempts", default=3, min=1, help="Tries of an operation whose fault may pass."),
     cfg.IntOpt("action_retention_days", default=30, min=0, help="Days that actions of deleted containers are kept."),
-    cfg.IntOpt("heal_attempts", default=3, min=1, help="Tries of one healing before a container with auto_heal is Error."),
+    cfg.IntOpt(
+        "heal_attempts", default=3, min=1, help="Tries of one healing before a container with auto_heal is Error."
+    ),
 ]
