@@ -21,14 +21,11 @@ class Kind(StrEnum):
     UNPAUSE = "unpause"
     KILL = "kill"
     REBUILD = "rebuild"
-    RESIZE = "resize_container"
-    NETWORK_ATTACH = "network_attach"
-    NETWORK_DETACH = "network_detach"
     RELEASE = "release"
     """Internal: give back what a container holds, keep the row (after the reaper ended its operation)."""
 
 
-HIDDEN = frozenset({Kind.RESIZE, Kind.RELEASE})
+HIDDEN = frozenset({Kind.RELEASE})
 """Kinds that the API does not list as container actions."""
 
 

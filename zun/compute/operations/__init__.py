@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from zun.compute.operations import create, delete, power, rebuild, release, resize
+from zun.compute.operations import create, delete, power, rebuild, release
 from zun.compute.work import Outcome, Work
 from zun.domain.operation import Kind
 
@@ -21,7 +21,6 @@ OPERATIONS: Mapping[str, tuple[Run, Fail]] = {
     Kind.UNPAUSE: (power.unpause, power.fail),
     Kind.KILL: (power.kill, power.fail),
     Kind.REBUILD: (rebuild.run, rebuild.fail),
-    Kind.RESIZE: (resize.run, resize.fail),
     Kind.RELEASE: (release.run, release.fail),
 }
 """Kind -> (what it does, how its failure ends)."""
