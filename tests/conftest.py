@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.support.engine import SOCKET, Engine
 from tests.support.product import Product
+from tests.support.rabbit import Rabbit
 from tests.support.stock_client import StockClient
 
 ENGINE_FOLDERS = {"engine", "scenarios", "faults"}
@@ -24,6 +26,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if ENGINE_FOLDERS & set(item.path.relative_to(item.config.rootpath).parts):
             item.add_marker(pytest.mark.engine)
+        if "rabbit" in getattr(item, "fixturenames", ()):  # one broker serves all of them
+            item.add_marker(pytest.mark.xdist_group("rabbitmq"))
         if "shared_product" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
@@ -54,6 +58,18 @@ def engine() -> Iterator[Engine]:
 def busybox(engine: Engine) -> str:
     """Name of an image that is in the engine; use it with ``image_pull_policy: ifnotpresent``."""
     return engine.load_busybox()
+
+
+@pytest.fixture(scope="session")
+def rabbit() -> Iterator[Rabbit]:
+    """A RabbitMQ of our own. A machine without the program fails the test: nothing is skipped silently."""
+    folder = Path(tempfile.mkdtemp(prefix="zun-rabbit-"))
+    folder.chmod(0o755)  # the server runs as another user
+    server = Rabbit(folder)
+    try:
+        yield server.start()
+    finally:
+        server.close()
 
 
 @pytest.fixture

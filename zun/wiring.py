@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from zun.bus.base import Bus
 from zun.bus.local import LocalBus
 from zun.bus.sockets import SocketBus
-from zun.conf import ConfigError
+from zun.conf import ConfigError, rabbit
 from zun.control.base import Control
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock, SystemClock
@@ -125,9 +125,34 @@ def _bus(conf: Any) -> Bus:
         return LocalBus()
     if scheme == "unix" and rest.startswith("/"):
         return SocketBus(rest)
+    if scheme in ("rabbit", "amqp", "amqps"):
+        return _rabbit_bus(conf)
     raise ConfigError(
-        f"[DEFAULT]/transport_url '{conf.transport_url}' is not known: use local:// (one process) or unix:///folder"
+        f"[DEFAULT]/transport_url '{scheme}://…' is not known: use local:// (one process), unix:///folder"
+        " (one machine) or rabbit://user:password@host:5672/ (RabbitMQ)"
     )
+
+
+def _rabbit_bus(conf: Any) -> Bus:
+    from zun.bus.rabbit_url import RabbitOptions, TransportUrlError
+
+    try:
+        from zun.bus.rabbitmq import RabbitBus
+    except ImportError as error:
+        raise ConfigError(
+            "[DEFAULT]/transport_url names RabbitMQ, and the Python package aio-pika is not installed;"
+            " install zun-ng[rabbitmq]"
+        ) from error
+    given = conf.oslo_messaging_rabbit
+    options = RabbitOptions(
+        exchange=conf.control_exchange,
+        topic=conf.compute.topic,
+        **{option.name: given[option.name] for option in rabbit.OPTIONS},
+    )
+    try:
+        return RabbitBus(conf.transport_url, options)
+    except TransportUrlError as error:
+        raise ConfigError(f"[DEFAULT]/transport_url cannot be used: {error}") from error
 
 
 async def run(conf: Any, *, api: bool, compute: bool, ready: Callable[[], None] | None = None) -> None:

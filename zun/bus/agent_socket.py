@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from zun.bus import frames, remote_errors
+from zun.bus import frames
 from zun.bus.base import Handler
-from zun.bus.local import ring_doorbell, run_handler
-from zun.domain.errors import Conflict, ZunError
+from zun.bus.local import ring_doorbell, run_bounded
+from zun.domain.errors import Conflict
 
 log = logging.getLogger(__name__)
 
@@ -111,18 +111,12 @@ class AgentSocket:
         ident = frame["id"]
         params = frame.get("params")
         try:
-            answer = await self._run(str(frame.get("method")), params if isinstance(params, dict) else {})
+            answer = await run_bounded(
+                self._methods, str(frame.get("method")), params if isinstance(params, dict) else {}
+            )
             # The answer is an object already: put the number in front instead of parsing it again.
             writer.write(b'{"id":%d,' % ident + answer[1:] + b"\n")
             with suppress(ConnectionError):
                 await writer.drain()
         finally:
             calls.pop(ident, None)
-
-    async def _run(self, method: str, params: Mapping[str, Any]) -> bytes:
-        answer = await run_handler(self._methods, method, params)
-        if len(answer) + 64 > frames.MAX_FRAME:
-            size = len(answer)
-            error = ZunError(f"The answer of {size} bytes is larger than the {frames.MAX_FRAME} that are possible.")
-            return frames.pack({"error": remote_errors.encode(error)}).strip()
-        return answer

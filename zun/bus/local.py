@@ -9,9 +9,9 @@ from typing import Any
 
 import orjson
 
-from zun.bus import remote_errors
+from zun.bus import frames, remote_errors
 from zun.bus.base import Handler
-from zun.domain.errors import Conflict, HostUnreachable, ResourceNotFound
+from zun.domain.errors import Conflict, HostUnreachable, ResourceNotFound, ZunError
 
 log = logging.getLogger(__name__)
 
@@ -80,3 +80,13 @@ async def run_handler(methods: Mapping[str, Handler], method: str, params: Mappi
         return orjson.dumps({"result": await handler(params)})
     except Exception as error:
         return orjson.dumps({"error": remote_errors.encode(error)})
+
+
+async def run_bounded(methods: Mapping[str, Handler], method: str, params: Mapping[str, Any]) -> bytes:
+    """The same for a wire: an answer that does not fit in a frame is an error."""
+    answer = await run_handler(methods, method, params)
+    if len(answer) + 64 > frames.MAX_FRAME:
+        size = len(answer)
+        error = ZunError(f"The answer of {size} bytes is larger than the {frames.MAX_FRAME} that are possible.")
+        return orjson.dumps({"error": remote_errors.encode(error)})
+    return answer

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from zun.conf import api, checks, compute, database, default, docker, local, network, quota, scheduler, volume
+from zun.conf import api, checks, compute, database, default, docker, local, network, quota, rabbit, scheduler, volume
 
-GROUPS = (default, api, compute, database, docker, local, network, quota, scheduler, volume)
+GROUPS = (default, api, compute, database, docker, local, network, quota, rabbit, scheduler, volume)
 
 
 class ConfigError(Exception):

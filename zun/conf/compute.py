@@ -4,6 +4,7 @@ from oslo_config import cfg
 
 GROUP = "compute"
 OPTIONS = [
+    cfg.StrOpt("topic", default="zun-compute", help="What the names of queues in RabbitMQ begin with."),
     cfg.StrOpt(
         "unique_container_name_scope",
         default="",

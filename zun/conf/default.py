@@ -54,7 +54,10 @@ OPTIONS = [
     cfg.StrOpt(
         "transport_url",
         default="local://",
-        help="Bus: local:// (one process) or unix:///folder (several processes on one machine).",
+        secret=True,
+        help="Bus: local:// (one process), unix:///folder (several processes on one machine) or RabbitMQ:"
+        " rabbit://user:password@host1:5672,user:password@host2:5672/vhost",
     ),
+    cfg.StrOpt("control_exchange", default="zun", help="Exchange in RabbitMQ."),
     cfg.IntOpt("rpc_response_timeout", default=60, min=1, help="Longest wait for a node's answer, seconds."),
 ]

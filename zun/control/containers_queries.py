@@ -23,8 +23,11 @@ async def ask_node(
     try:
         return await control.bus.call(host, method, params, deadline)
     except HostUnreachable as error:
-        name = f" {host}" if caller.is_admin else ""
-        raise HostUnreachable(f"The host{name} of container {container.uuid} did not answer in time.") from error
+        if caller.is_admin:
+            text = f"The host {host} of container {container.uuid} did not answer in time: {error.message}"
+        else:  # hosts and brokers are the operator's business
+            text = f"The host of container {container.uuid} did not answer in time."
+        raise HostUnreachable(text) from error
 
 
 def words(command: str) -> list[str]:

@@ -1,0 +1,306 @@
+"""One connection to one broker: publishing with confirms, and calls whose answers come through a private queue.
+
+A session that lost anything (connection, channel, consumer) is lost as a whole; ``rabbit_link`` opens the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import ssl
+import uuid
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import orjson
+from aio_pika import Message
+from aio_pika.abc import (
+    AbstractChannel,
+    AbstractExchange,
+    AbstractIncomingMessage,
+    ConnectionParameter,
+    ExchangeType,
+)
+from aio_pika.connection import Connection
+from aio_pika.exceptions import (
+    CONNECTION_EXCEPTIONS,
+    AuthenticationError,
+    ChannelPreconditionFailed,
+    DeliveryError,
+    InvalidFrameError,
+    ProbableAuthenticationError,
+    PublishError,
+)
+from aiormq.connection import TransportFactory
+from yarl import URL
+
+from zun.bus.rabbit_url import Broker, Target
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+OPEN_SECONDS = 10.0
+"""For connection, login and queues of a new session."""
+_CLOSE_SECONDS = 2.0
+
+
+class SessionLost(Exception):
+    """The connection ended; the message says why."""
+
+
+class Unroutable(Exception):
+    """Nobody has a queue for the message."""
+
+
+class Refused(Exception):
+    """The queue is full."""
+
+
+class _Transports(TransportFactory):
+    """Opens the socket, and can drop it without waiting for a peer that hangs."""
+
+    def __init__(self, context: ssl.SSLContext | None) -> None:
+        self._context = context
+        self._writer: asyncio.StreamWriter | None = None
+
+    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        reader, self._writer = await asyncio.open_connection(url.host, url.port, ssl=self._context)
+        return reader, self._writer
+
+    def abort(self) -> None:
+        if self._writer is not None:
+            self._writer.transport.abort()
+
+
+class _Connection(Connection):
+    PARAMETERS = (*Connection.PARAMETERS, ConnectionParameter("transport_factory", lambda given: given, is_kwarg=True))
+
+
+class Session:
+    """``lost`` is done, with the reason, once the session is of no use any more."""
+
+    def __init__(self, target: Target, broker: Broker, name: str) -> None:
+        self.broker = broker
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._target = target
+        self._transports = _Transports(target.tls)
+        self._connection = _Connection(
+            _url(target, broker, name), client_properties={"product": "zun"}, transport_factory=self._transports
+        )
+        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self._telling: set[asyncio.Task[None]] = set()
+        self._publishing: AbstractChannel
+        self.exchange: AbstractExchange
+        self.replies = ""
+        """Name of the private queue that answers come to."""
+
+    async def open(self) -> None:
+        """At most OPEN_SECONDS. Raises SessionLost."""
+        try:
+            async with asyncio.timeout(OPEN_SECONDS):
+                await self.guard(self._open(), abandon=self._transports.abort)
+        except TimeoutError as error:
+            self.lose(self._explain(error))
+            raise SessionLost(self.lost.result()) from error
+
+    async def _open(self) -> None:
+        await self._connection.connect()
+        self._connection.close_callbacks.add(self._on_closed)
+        self._publishing = await self.channel()
+        self.exchange = await self._declare_exchange()
+        queue = await (await self.channel()).declare_queue(exclusive=True, auto_delete=True)
+        await queue.consume(self._on_reply, no_ack=True)
+        self.replies = queue.name
+
+    async def channel(self, prefetch: int = 0) -> AbstractChannel:
+        """A channel that the session lives and dies with."""
+        channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
+        channel.close_callbacks.add(self._on_closed)
+        (await channel.get_underlay_channel()).on_consumer_cancel_callbacks.add(self._on_cancelled)
+        if prefetch:
+            await channel.set_qos(prefetch_count=prefetch)
+        return channel
+
+    async def _declare_exchange(self) -> AbstractExchange:
+        """One that the original left behind is not durable; it serves as well, until the broker forgets it."""
+        name = self._target.options.exchange
+        trial = await self._connection.channel()
+        try:
+            await trial.declare_exchange(name, ExchangeType.TOPIC, durable=True)
+        except ChannelPreconditionFailed:
+            return await self._publishing.declare_exchange(name, ExchangeType.TOPIC, passive=True)
+        await trial.close()
+        return await self._publishing.get_exchange(name, ensure=False)
+
+    # -- what is sent ---------------------------------------------------------------------------------
+
+    async def publish(
+        self,
+        key: str,
+        body: bytes,
+        *,
+        mandatory: bool = False,
+        to_queue: bool = False,
+        ident: str | None = None,
+        expiration: float | None = None,
+    ) -> None:
+        """Returns when the broker has confirmed. Raises SessionLost, Unroutable (if mandatory), Refused.
+
+        ``to_queue``: ``key`` is the name of a queue. ``expiration``: seconds the message is worth anything.
+        """
+        message = Message(
+            body,
+            correlation_id=ident,
+            reply_to=self.replies,
+            expiration=None if expiration is None else max(expiration, 0.001),
+        )
+        exchange = self._publishing.default_exchange if to_queue else self.exchange
+        try:
+            await self.guard(exchange.publish(message, key, mandatory=mandatory))
+        except PublishError as error:
+            raise Unroutable(key) from error
+        except DeliveryError as error:
+            raise Refused(key) from error
+
+    def withdraw(self, key: str, ident: str) -> None:
+        """Tell the node, in the background, that nobody waits for the answer any more."""
+
+        async def tell() -> None:
+            try:
+                await self.publish(key, b"", ident=ident)
+            except (SessionLost, Refused) as error:
+                log.debug("action=bus-call call=%s result=not-withdrawn reason=%r", ident, str(error))
+
+        task = asyncio.create_task(tell(), name=f"bus-withdraw-{ident}")
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+    async def guard(self, work: Coroutine[Any, Any, T], abandon: Callable[[], None] = lambda: None) -> T:
+        """The result of ``work``; SessionLost as soon as the session is lost, whatever the library does then.
+
+        ``abandon`` is called before unfinished work is cancelled.
+        """
+        if self.lost.done():
+            work.close()
+            raise SessionLost(self.lost.result())
+        task = asyncio.create_task(work)
+        either: set[asyncio.Future[Any]] = {task, self.lost}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            if not task.done():
+                abandon()
+                task.cancel()
+                await asyncio.wait({task})
+        try:
+            return task.result()
+        except DeliveryError:
+            raise
+        except (asyncio.CancelledError, *CONNECTION_EXCEPTIONS) as error:
+            reason = self.lost.result() if self.lost.done() else self._explain(error)
+            self.lose(reason)
+            raise SessionLost(reason) from error
+
+    # -- answers --------------------------------------------------------------------------------------
+
+    def expect(self) -> tuple[str, asyncio.Future[dict[str, Any]]]:
+        """A new number, and its answer: a frame, or SessionLost. To be given back with ``forget``."""
+        ident = uuid.uuid4().hex
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[ident] = answer
+        return ident, answer
+
+    def forget(self, ident: str) -> None:
+        """Answers that come later are dropped."""
+        answer = self._waiting.pop(ident, None)
+        if answer is not None and answer.done() and not answer.cancelled():
+            answer.exception()  # told to nobody: who asked has left already
+
+    async def _on_reply(self, message: AbstractIncomingMessage) -> None:
+        answer = self._waiting.get(message.correlation_id or "")
+        if answer is None or answer.done():
+            log.debug("action=bus-call result=late-reply call=%s", message.correlation_id)
+            return
+        frame: Any = None
+        with suppress(orjson.JSONDecodeError):
+            frame = orjson.loads(message.body)
+        answer.set_result(frame if isinstance(frame, dict) else {"error": {}})
+
+    # -- its end --------------------------------------------------------------------------------------
+
+    def lose(self, reason: str) -> None:
+        """The session is of no use any more. The first reason stays."""
+        if self.lost.done():
+            return
+        self.lost.set_result(reason)
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(SessionLost(reason))
+
+    def _on_closed(self, _: Any, error: BaseException | None) -> None:
+        self.lose(self._explain(error))
+
+    def _on_cancelled(self, _: Any) -> None:
+        self.lose("a queue of this process was deleted")
+
+    def _explain(self, error: BaseException | None) -> str:
+        """Why there is no connection, in words for the operator; never a password."""
+        broker, vhost = self.broker, self._target.vhost
+        match error:
+            case ProbableAuthenticationError() | AuthenticationError():
+                return f"{broker} refuses user '{broker.user}': wrong name or password"
+            case InvalidFrameError() if "Connection.Close" in str(error):  # the library drops its text
+                return f"{broker} does not let user '{broker.user}' into virtual host '{vhost}', or does not have it"
+            case TimeoutError():
+                return f"{broker} does not answer within {OPEN_SECONDS:g} s"
+            case ssl.SSLCertVerificationError():
+                return f"{broker} shows a certificate that is not accepted: {error.verify_message.rstrip('.')}"
+            case ssl.SSLError():
+                return f"TLS with {broker} failed: {error.reason or _words(error)}"
+            case ConnectionRefusedError():
+                return f"{broker} refuses the connection"
+            case asyncio.CancelledError():
+                return f"{broker} was silent for too long"
+            case None:
+                return f"{broker} closed the connection"
+        return f"{broker}: {_words(error)}"
+
+    async def close(self) -> None:
+        """Says good-bye, but does not wait for a broker that hangs. Nothing of the session runs afterwards."""
+        self.lose("closed")
+        await asyncio.gather(*self._telling, return_exceptions=True)
+        closing = asyncio.create_task(self._connection.close())
+        done, _ = await asyncio.wait({closing}, timeout=_CLOSE_SECONDS)
+        self._transports.abort()
+        if not done:
+            await asyncio.wait({closing})
+        with suppress(*CONNECTION_EXCEPTIONS, asyncio.CancelledError):
+            await closing
+
+
+Setup = Callable[[Session], Awaitable[None]]
+"""Makes queues and consumers on a new session."""
+
+
+def _url(target: Target, broker: Broker, name: str) -> URL:
+    # The library gives a broker up after three times its heartbeat of silence.
+    silence = target.options.heartbeat_timeout_threshold
+    return URL.build(
+        scheme="amqps" if target.tls else "amqp",
+        host=broker.host,
+        port=broker.port,
+        user=broker.user,
+        password=broker.password,
+        path="/" + quote(target.vhost, safe=""),
+        query={"heartbeat": str(max(1, silence // 3) if silence else 0), "name": name},
+    )
+
+
+def _words(error: BaseException) -> str:
+    """One line, the same each time: reasons are compared."""
+    return _ADDRESS.sub("", " ".join(str(error).split())) or type(error).__name__
