@@ -82,8 +82,8 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
     cipher = _cipher(conf)
     _check_filters(conf)
     db = Database(conf.database.connection, pool_size=conf.database.max_pool_size)
-    bus = _bus(conf)
     runtime: Runtime = SimulatedRuntime() if conf.container_driver == "simulated" else DockerRuntime(conf)
+    bus = _bus(conf)  # connects from here on
     try:
         yield Parts(
             conf=conf,

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import httpx
-
+from tests.support.processes import agent_up, healthy, running
 from tests.support.product import ZUN, Product
 from tests.support.wait import wait_until
-
-
-@contextlib.contextmanager
-def running(name: str, product: Product) -> Iterator[subprocess.Popen[bytes]]:
-    """A console script of ours on the product's configuration; ends with SIGTERM and exit code 0."""
-    command = [str(ZUN.with_name(name)), "--config-file", str(product.state.conf_file)]
-    with (product.state.root / f"{name}.log").open("ab") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-    try:
-        yield process
-        process.terminate()
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait(30)
 
 
 def test_a_container_runs_and_the_agent_may_be_away(
@@ -48,17 +31,6 @@ def test_a_container_runs_and_the_agent_may_be_away(
         with running("zun-compute", product):
             wait_until(lambda: http.get(path).status_code == 404, 60, "the delete is done when the agent is back")
             wait_until(lambda: not product.leaks(), 30, "nothing is held")
-
-
-def healthy(product: Product) -> bool:
-    with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"{product.url}/healthcheck").status_code == 200
-    return False
-
-
-def agent_up(http: httpx.Client) -> bool:
-    services = http.get("/v1/services").json()["services"]
-    return any(row["binary"] == "zun-compute" and row["state"] == "up" for row in services)
 
 
 def test_a_wrong_option_is_one_sentence(make_product: Callable[[], Product]) -> None:

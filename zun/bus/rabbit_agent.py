@@ -15,7 +15,8 @@ from aio_pika.abc import AbstractIncomingMessage
 
 from zun.bus import frames, remote_errors
 from zun.bus.base import Handler
-from zun.bus.local import ring_doorbell, run_bounded
+from zun.bus.local import run_bounded
+from zun.bus.rabbit_doorbell import Doorbell
 from zun.bus.rabbit_names import HostNames
 from zun.bus.rabbit_session import Refused, Session, SessionLost, Unroutable
 from zun.domain.errors import Conflict, HostUnreachable
@@ -27,17 +28,11 @@ PREFETCH = 256
 WHO = "bus.who"
 """A call that every agent answers with its instance."""
 _WHO_SECONDS = 2.0
+_QUEUES_SECONDS = 10.0
+_DOORBELL_SECONDS = 2.0
 _MOST_WAITING = 4096
 _MOST_CANCELLED = 1024
 
-_RINGS = 8
-
-_DOORBELL: dict[str, Any] = {
-    "x-queue-type": "quorum",
-    "x-max-length": _RINGS,  # one says it all; a few, so that no two rings in flight meet a full queue
-    "x-overflow": "drop-head",
-    "x-expires": 14 * 24 * 3600 * 1000,  # ms; the queue of a host that is gone for good goes too
-}
 _CALLS: dict[str, Any] = {"x-max-length": _MOST_WAITING, "x-overflow": "reject-publish"}
 
 
@@ -54,11 +49,10 @@ class RabbitAgent:
     ) -> None:
         self._host = host
         self._names = names
-        self._doorbell = doorbell
+        self._doorbell = Doorbell(host, names.doorbell, doorbell)
         self._instance = uuid.uuid4().hex
         self._methods: dict[str, Handler] = {**methods, WHO: self._who}
         self._session = session
-        self._attached = False
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._cancelled: OrderedDict[str, None] = OrderedDict()
 
@@ -66,12 +60,11 @@ class RabbitAgent:
         return self._instance
 
     async def attach(self, session: Session) -> None:
-        """Queues and consumers. Raises Conflict when another live agent serves the host, SessionLost."""
+        """Queues and consumers. Raises Conflict when another live agent serves the host, SessionLost, TimeoutError."""
         await self._alone(session)
-        await session.guard(self._consume(session))
-        if self._attached:  # what was rung while nobody could hear it stands in the database
-            ring_doorbell(self._host, self._doorbell)
-        self._attached = True
+        async with asyncio.timeout(_QUEUES_SECONDS):
+            await session.guard(self._consume(session))
+        await self._doorbell.listen(session, _DOORBELL_SECONDS)
 
     async def _alone(self, session: Session) -> None:
         """A queue alone proves nothing: the broker keeps that of a dead connection for a while."""
@@ -95,23 +88,10 @@ class RabbitAgent:
         cancels = await (await session.channel()).declare_queue(
             f"{self._names.cancels}.{ending}", exclusive=True, auto_delete=True
         )
-        doorbell = await (await session.channel(_RINGS)).declare_queue(
-            self._names.doorbell, durable=True, arguments=_DOORBELL
-        )
         await cancels.consume(self._on_cancel, no_ack=True)
         await calls.consume(self._on_call(session))
-        # The newest consumer comes first: one of a dead connection would swallow rings until the broker notices.
-        await doorbell.consume(self._on_ring(session), arguments={"x-priority": int(time.time())})
-        await doorbell.bind(session.exchange, self._names.doorbell)
         await cancels.bind(session.exchange, self._names.cancels)
         await calls.bind(session.exchange, self._names.calls)
-
-    def _on_ring(self, session: Session) -> Callable[[AbstractIncomingMessage], Awaitable[None]]:
-        async def ring(message: AbstractIncomingMessage) -> None:
-            ring_doorbell(self._host, self._doorbell)
-            await _acknowledge(session, message)
-
-        return ring
 
     async def _on_cancel(self, message: AbstractIncomingMessage) -> None:
         ident = message.correlation_id or ""
@@ -127,7 +107,7 @@ class RabbitAgent:
             ident = message.correlation_id or uuid.uuid4().hex
             if ident in self._cancelled:
                 del self._cancelled[ident]
-                await _acknowledge(session, message)
+                await session.acknowledge(message)
                 return
             self._calls[ident] = asyncio.create_task(self._serve(session, message, ident), name=f"bus-call-{ident}")
 
@@ -144,7 +124,7 @@ class RabbitAgent:
             log.debug("action=bus-serve host=%s call=%s result=unanswered reason=%r", self._host, ident, str(error))
         finally:
             self._calls.pop(ident, None)
-            await _acknowledge(session, message)
+            await session.acknowledge(message)
 
     async def _answer(self, body: bytes) -> tuple[bytes, float]:
         """The answer, and the seconds in which it is still of use. Raises TimeoutError when nobody waits any more."""
@@ -170,20 +150,12 @@ class RabbitAgent:
         return answer, end - loop.time()
 
     async def close(self) -> None:
-        """Ends the calls at work."""
+        """Ends the calls at work, and stops listening."""
+        await self._doorbell.close()
         calls = list(self._calls.values())
         for call in calls:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
-
-
-async def _acknowledge(session: Session, message: AbstractIncomingMessage) -> None:
-    if message.channel.is_closed:
-        return
-    try:
-        await session.guard(message.ack())
-    except SessionLost as error:
-        log.debug("action=bus-serve result=unacknowledged reason=%r", str(error))
 
 
 async def ask(

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import random
 
+from zun.bus.rabbit_pause import Pause
 from zun.bus.rabbit_session import Session, SessionLost, Setup
 from zun.bus.rabbit_url import Broker, Target
 from zun.domain.errors import ZunError
@@ -45,7 +46,7 @@ class Link:
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
-        pause = _Pause(self._target.options.rabbit_retry_interval, self._target.options.rabbit_interval_max)
+        pause = Pause(self._target.options.rabbit_retry_interval, self._target.options.rabbit_interval_max)
         loop = asyncio.get_running_loop()
         while True:
             session = await self._open_any()
@@ -72,6 +73,8 @@ class Link:
             for setup in self._setups:
                 await setup(session)
             return session
+        except TimeoutError:
+            self._tell(f"{broker} does not make the queues")
         except SessionLost as error:
             self._tell(str(error))
         except ZunError as error:
@@ -104,19 +107,3 @@ class Link:
         finally:
             self._session = None
             await session.close()
-
-
-class _Pause:
-    """Seconds to wait: doubled each time up to ``longest``; random in the upper half, so that nodes do not march."""
-
-    def __init__(self, first: float, longest: float) -> None:
-        self._first = first
-        self._longest = max(first, longest)
-        self._now = first
-
-    def next(self) -> float:
-        now, self._now = self._now, min(self._now * 2, self._longest)
-        return now * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
-
-    def reset(self) -> None:
-        self._now = self._first

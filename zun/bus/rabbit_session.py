@@ -53,6 +53,10 @@ class SessionLost(Exception):
     """The connection ended; the message says why."""
 
 
+class Trouble(Exception):
+    """Something did not work, and the session lives; the message says what."""
+
+
 class Unroutable(Exception):
     """Nobody has a queue for the message."""
 
@@ -95,6 +99,7 @@ class Session:
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._telling: set[asyncio.Task[None]] = set()
         self._publishing: AbstractChannel
+        self._rings: AbstractExchange
         self.exchange: AbstractExchange
         self.replies = ""
         """Name of the private queue that answers come to."""
@@ -113,15 +118,24 @@ class Session:
         self._connection.close_callbacks.add(self._on_closed)
         self._publishing = await self.channel()
         self.exchange = await self._declare_exchange()
+        # Of its own: the broker stops reading a channel while a queue without leader cannot take its message.
+        self._rings = await (await self.channel()).get_exchange(self.exchange.name, ensure=False)
         queue = await (await self.channel()).declare_queue(exclusive=True, auto_delete=True)
         await queue.consume(self._on_reply, no_ack=True)
         self.replies = queue.name
 
-    async def channel(self, prefetch: int = 0) -> AbstractChannel:
-        """A channel that the session lives and dies with."""
+    async def channel(self, prefetch: int = 0, *, ended: asyncio.Event | None = None) -> AbstractChannel:
+        """A channel that the session lives and dies with; with ``ended`` that is set instead of losing the session."""
+
+        def on_closed(_: Any, error: BaseException | None = None) -> None:
+            self.lose(self._explain(error)) if ended is None else ended.set()
+
+        def on_cancelled(_: Any) -> None:
+            self.lose("a queue of this process was deleted") if ended is None else ended.set()
+
         channel = await self._connection.channel(publisher_confirms=True, on_return_raises=True)
-        channel.close_callbacks.add(self._on_closed)
-        (await channel.get_underlay_channel()).on_consumer_cancel_callbacks.add(self._on_cancelled)
+        channel.close_callbacks.add(on_closed)
+        (await channel.get_underlay_channel()).on_consumer_cancel_callbacks.add(on_cancelled)
         if prefetch:
             await channel.set_qos(prefetch_count=prefetch)
         return channel
@@ -138,6 +152,10 @@ class Session:
         return await self._publishing.get_exchange(name, ensure=False)
 
     # -- what is sent ---------------------------------------------------------------------------------
+
+    async def ring(self, key: str) -> None:
+        """Returns when the broker has confirmed. Raises SessionLost, Unroutable."""
+        await self._publish(self._rings, Message(b""), key, True)
 
     async def publish(
         self,
@@ -159,7 +177,9 @@ class Session:
             reply_to=self.replies,
             expiration=None if expiration is None else max(expiration, 0.001),
         )
-        exchange = self._publishing.default_exchange if to_queue else self.exchange
+        await self._publish(self._publishing.default_exchange if to_queue else self.exchange, message, key, mandatory)
+
+    async def _publish(self, exchange: AbstractExchange, message: Message, key: str, mandatory: bool) -> None:
         try:
             await self.guard(exchange.publish(message, key, mandatory=mandatory))
         except PublishError as error:
@@ -180,10 +200,31 @@ class Session:
         self._telling.add(task)
         task.add_done_callback(self._telling.discard)
 
-    async def guard(self, work: Coroutine[Any, Any, T], abandon: Callable[[], None] = lambda: None) -> T:
+    async def acknowledge(self, message: AbstractIncomingMessage) -> None:
+        """Raises nothing: what a lost session leaves unacknowledged is the broker's to give again or to forget."""
+        if message.channel.is_closed:
+            return
+        try:
+            await self.guard(message.ack(), fatal=False)
+        except (SessionLost, Trouble) as error:
+            log.debug("action=bus-serve result=unacknowledged reason=%r", str(error))
+
+    async def until_lost(self, event: asyncio.Event) -> None:
+        """Returns when the session is lost or the event is set."""
+        waiter = asyncio.create_task(event.wait())
+        either: set[asyncio.Future[Any]] = {waiter, self.lost}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiter.cancel()
+
+    async def guard(
+        self, work: Coroutine[Any, Any, T], *, fatal: bool = True, abandon: Callable[[], None] = lambda: None
+    ) -> T:
         """The result of ``work``; SessionLost as soon as the session is lost, whatever the library does then.
 
-        ``abandon`` is called before unfinished work is cancelled.
+        An error of the library ends the session if it is ``fatal``, else it is Trouble. ``abandon`` is called before
+        unfinished work is cancelled.
         """
         if self.lost.done():
             work.close()
@@ -203,6 +244,8 @@ class Session:
             raise
         except (asyncio.CancelledError, *CONNECTION_EXCEPTIONS) as error:
             reason = self.lost.result() if self.lost.done() else self._explain(error)
+            if not fatal and not self.lost.done():
+                raise Trouble(reason) from error
             self.lose(reason)
             raise SessionLost(reason) from error
 
@@ -244,9 +287,6 @@ class Session:
 
     def _on_closed(self, _: Any, error: BaseException | None) -> None:
         self.lose(self._explain(error))
-
-    def _on_cancelled(self, _: Any) -> None:
-        self.lose("a queue of this process was deleted")
 
     def _explain(self, error: BaseException | None) -> str:
         """Why there is no connection, in words for the operator; never a password."""

@@ -28,6 +28,8 @@ log = logging.getLogger(__name__)
 
 _PATIENCE = 5.0
 """Seconds that a call, or the start of an agent, waits for a connection that is not there."""
+_RING_SECONDS = 30.0
+"""For the broker's confirmation; a queue that has no leader gives none."""
 
 
 class RabbitBus:
@@ -67,10 +69,11 @@ class RabbitBus:
                 session = await self._link.session()
                 self._again.discard(host)
                 try:
-                    await session.publish(names.doorbell, b"", mandatory=True)
+                    async with asyncio.timeout(_RING_SECONDS):
+                        await session.ring(names.doorbell)
                 except SessionLost:
                     continue
-                except (Unroutable, Refused) as error:
+                except (Unroutable, Refused, TimeoutError) as error:
                     log.debug("action=ring host=%s result=not-served reason=%s", host, type(error).__name__)
                 if host not in self._again:
                     return

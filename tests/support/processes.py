@@ -1,0 +1,37 @@
+"""zun-api and zun-compute as processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+from collections.abc import Iterator
+
+import httpx
+
+from tests.support.product import ZUN, Product
+
+
+@contextlib.contextmanager
+def running(name: str, product: Product) -> Iterator[subprocess.Popen[bytes]]:
+    """A console script of ours on the product's configuration; ends with SIGTERM and exit code 0."""
+    command = [str(ZUN.with_name(name)), "--config-file", str(product.state.conf_file)]
+    with (product.state.root / f"{name}.log").open("ab") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+    try:
+        yield process
+        process.terminate()
+        assert process.wait(30) == 0
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def healthy(product: Product) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"{product.url}/healthcheck").status_code == 200
+    return False
+
+
+def agent_up(http: httpx.Client) -> bool:
+    services = http.get("/v1/services").json()["services"]
+    return any(row["binary"] == "zun-compute" and row["state"] == "up" for row in services)
