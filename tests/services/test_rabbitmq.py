@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
@@ -37,7 +38,7 @@ async def make(rabbit: Rabbit) -> AsyncIterator[Make]:
     async with AsyncExitStack() as stack:
 
         def make_bus(url: str | None = None, **options: Any) -> RabbitBus:
-            bus = RabbitBus(rabbit.url() if url is None else url, replace(QUICK, topic=topic, **options))
+            bus = RabbitBus(rabbit.url() if url is None else url, replace(QUICK, **{"topic": topic, **options}))
             stack.push_async_callback(bus.close)
             return bus
 
@@ -318,6 +319,20 @@ async def test_the_exchange_the_original_left_serves_as_well(make: Make, node: N
         await until(node.rung)
         await bus.close()
         await channel.exchange_delete(name)
+
+
+async def test_the_permissions_the_guide_asks_for_are_enough(make: Make, node: Node, rabbit: Rabbit) -> None:
+    who = f"narrow{uuid4().hex[:6]}"
+    guide = (Path(__file__).parents[2] / "docs" / "howto" / "separate-processes.md").read_text()
+    command = next(line for line in guide.splitlines() if line.startswith("rabbitmqctl set_permissions"))
+    await asyncio.to_thread(rabbit.ctl, "add_user", who, "secret")
+    await asyncio.to_thread(rabbit.ctl, "set_permissions", who, *shlex.split(command)[3:])
+    url = rabbit.url(user=who, password="secret")
+    await node.serve(make(url, topic=f"zun-{who}"))
+    bus = make(url, topic=f"zun-{who}")
+    assert await answers(bus)
+    await bus.ring(HOST)
+    await until(node.rung)
 
 
 # -- TLS --------------------------------------------------------------------------------------------------

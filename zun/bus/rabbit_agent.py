@@ -62,9 +62,13 @@ class RabbitAgent:
     async def attach(self, session: Session) -> None:
         """Queues and consumers. Raises Conflict when another live agent serves the host, SessionLost, TimeoutError."""
         await self._alone(session)
+        await self._doorbell.listen(session, _DOORBELL_SECONDS)
         async with asyncio.timeout(_QUEUES_SECONDS):
             await session.guard(self._consume(session))
-        await self._doorbell.listen(session, _DOORBELL_SECONDS)
+
+    def late(self) -> None:
+        """The agent works already while nothing reaches it."""
+        self._doorbell.missed = True
 
     async def _alone(self, session: Session) -> None:
         """A queue alone proves nothing: the broker keeps that of a dead connection for a while."""

@@ -38,7 +38,8 @@ class Doorbell:
         self._queue = queue
         self._ring = ring
         self._task: asyncio.Task[None] | None = None
-        self._tried = False
+        self.missed = False
+        """May rings have been lost? What they were for stands in the database."""
 
     async def listen(self, session: Session, patience: float) -> None:
         """Returns when it listens, or after ``patience`` seconds and goes on trying in the background."""
@@ -72,14 +73,14 @@ class Doorbell:
                 reason = str(error) or reason
                 level = logging.DEBUG if told else logging.ERROR
                 log.log(level, "action=bus-doorbell queue=%s result=failed reason=%r", self._queue, reason)
-                told = self._tried = True
+                told = self.missed = True
                 await asyncio.sleep(pause.next())
                 continue
             log.log(logging.INFO if told else logging.DEBUG, "action=bus-doorbell queue=%s result=ready", self._queue)
             told = False
-            if self._tried:  # what was rung while nobody could hear it stands in the database
+            if self.missed:
                 ring_doorbell(self._host, self._ring)
-            self._tried = True
+            self.missed = True  # until it listens again
             pause.reset()
             ready.set()
             await session.until_lost(ended)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import socket
 import ssl
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
@@ -306,6 +307,8 @@ class Session:
                 return f"{broker} refuses the connection"
             case asyncio.CancelledError():
                 return f"{broker} was silent for too long"
+            case socket.gaierror():
+                return f"{broker}: no such host is known"
             case None:
                 return f"{broker} closed the connection"
         return f"{broker}: {_words(error)}"

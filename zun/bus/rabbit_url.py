@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -117,8 +118,9 @@ def _overridden(options: RabbitOptions, query: str) -> tuple[RabbitOptions, tupl
         except ValueError as error:
             raise TransportUrlError(f"{name}={value} in it is not a value for this option") from error
     changed = replace(options, **changes)
-    if changed.heartbeat_timeout_threshold < 0 or changed.rabbit_retry_interval <= 0:
-        raise TransportUrlError("an interval in it is not positive")
+    intervals = (changed.heartbeat_timeout_threshold + 1, changed.rabbit_retry_interval, changed.rabbit_interval_max)
+    if not all(0 < interval < math.inf for interval in intervals):
+        raise TransportUrlError("an interval in it is not a positive number")
     return changed, tuple(ignored)
 
 

@@ -131,17 +131,27 @@ class RabbitBus:
         if host in self._agents:
             raise Conflict(f"Another agent serves host {host} already.")
         agent = RabbitAgent(host, names, doorbell, methods, self._link.session)
-        try:
-            async with asyncio.timeout(_PATIENCE) as limit:
-                await agent.attach(await self._link.session())
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            log.warning("action=bus-serve host=%s result=later reason=%r", host, self._link.reason)
-        except SessionLost as error:
-            log.warning("action=bus-serve host=%s result=later reason=%r", host, str(error))
         self._agents[host] = agent
+        try:
+            await self._attach(host, agent)
+        except BaseException:
+            del self._agents[host]
+            await agent.close()
+            raise
         self._link.add(agent.attach)
+
+    async def _attach(self, host: str, agent: RabbitAgent) -> None:
+        """On the session there is; what does not work now is done on the next."""
+        session: Session | None = None
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                session = await self._link.session()
+            await agent.attach(session)
+        except (TimeoutError, SessionLost) as error:
+            if session is not None:
+                session.lose("the broker does not make the queues")
+            agent.late()
+            log.warning("action=bus-serve host=%s result=later reason=%r", host, str(error) or self._link.reason)
 
     async def close(self) -> None:
         """Nothing of the bus runs afterwards; rings that the broker never took are made good by the sweeps."""
