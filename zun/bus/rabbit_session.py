@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
-import socket
-import ssl
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import orjson
 from aio_pika import Message
@@ -22,31 +18,21 @@ from aio_pika.abc import (
     AbstractChannel,
     AbstractExchange,
     AbstractIncomingMessage,
-    ConnectionParameter,
     ExchangeType,
 )
-from aio_pika.connection import Connection
 from aio_pika.exceptions import (
     CONNECTION_EXCEPTIONS,
-    AuthenticationError,
     ChannelPreconditionFailed,
     DeliveryError,
-    InvalidFrameError,
-    ProbableAuthenticationError,
     PublishError,
 )
-from aiormq.connection import TransportFactory
-from yarl import URL
 
+from zun.bus.rabbit_transport import OPEN_SECONDS, BrokerConnection, Transports, connection_url, explain
 from zun.bus.rabbit_url import Broker, Target
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-
-OPEN_SECONDS = 10.0
-"""For connection, login and queues of a new session."""
 _CLOSE_SECONDS = 2.0
 
 
@@ -66,26 +52,6 @@ class Refused(Exception):
     """The queue is full."""
 
 
-class _Transports(TransportFactory):
-    """Opens the socket, and can drop it without waiting for a peer that hangs."""
-
-    def __init__(self, context: ssl.SSLContext | None) -> None:
-        self._context = context
-        self._writer: asyncio.StreamWriter | None = None
-
-    async def create(self, url: URL, **kwargs: Any) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        reader, self._writer = await asyncio.open_connection(url.host, url.port, ssl=self._context)
-        return reader, self._writer
-
-    def abort(self) -> None:
-        if self._writer is not None:
-            self._writer.transport.abort()
-
-
-class _Connection(Connection):
-    PARAMETERS = (*Connection.PARAMETERS, ConnectionParameter("transport_factory", lambda given: given, is_kwarg=True))
-
-
 class Session:
     """``lost`` is done, with the reason, once the session is of no use any more."""
 
@@ -93,9 +59,11 @@ class Session:
         self.broker = broker
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._target = target
-        self._transports = _Transports(target.tls)
-        self._connection = _Connection(
-            _url(target, broker, name), client_properties={"product": "zun"}, transport_factory=self._transports
+        self._transports = Transports(target.tls)
+        self._connection = BrokerConnection(
+            connection_url(target, broker, name),
+            client_properties={"product": "zun"},
+            transport_factory=self._transports,
         )
         self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._telling: set[asyncio.Task[None]] = set()
@@ -111,7 +79,7 @@ class Session:
             async with asyncio.timeout(OPEN_SECONDS):
                 await self.guard(self._open(), abandon=self._transports.abort)
         except TimeoutError as error:
-            self.lose(self._explain(error))
+            self.lose(explain(error, self.broker, self._target.vhost))
             raise SessionLost(self.lost.result()) from error
 
     async def _open(self) -> None:
@@ -129,7 +97,7 @@ class Session:
         """A channel that the session lives and dies with; with ``ended`` that is set instead of losing the session."""
 
         def on_closed(_: Any, error: BaseException | None = None) -> None:
-            self.lose(self._explain(error)) if ended is None else ended.set()
+            self.lose(explain(error, self.broker, self._target.vhost)) if ended is None else ended.set()
 
         def on_cancelled(_: Any) -> None:
             self.lose("a queue of this process was deleted") if ended is None else ended.set()
@@ -244,7 +212,7 @@ class Session:
         except DeliveryError:
             raise
         except (asyncio.CancelledError, *CONNECTION_EXCEPTIONS) as error:
-            reason = self.lost.result() if self.lost.done() else self._explain(error)
+            reason = self.lost.result() if self.lost.done() else explain(error, self.broker, self._target.vhost)
             if not fatal and not self.lost.done():
                 raise Trouble(reason) from error
             self.lose(reason)
@@ -287,31 +255,7 @@ class Session:
                 answer.set_exception(SessionLost(reason))
 
     def _on_closed(self, _: Any, error: BaseException | None) -> None:
-        self.lose(self._explain(error))
-
-    def _explain(self, error: BaseException | None) -> str:
-        """Why there is no connection, in words for the operator; never a password."""
-        broker, vhost = self.broker, self._target.vhost
-        match error:
-            case ProbableAuthenticationError() | AuthenticationError():
-                return f"{broker} refuses user '{broker.user}': wrong name or password"
-            case InvalidFrameError() if "Connection.Close" in str(error):  # the library drops its text
-                return f"{broker} does not let user '{broker.user}' into virtual host '{vhost}', or does not have it"
-            case TimeoutError():
-                return f"{broker} does not answer within {OPEN_SECONDS:g} s"
-            case ssl.SSLCertVerificationError():
-                return f"{broker} shows a certificate that is not accepted: {error.verify_message.rstrip('.')}"
-            case ssl.SSLError():
-                return f"TLS with {broker} failed: {error.reason or _words(error)}"
-            case ConnectionRefusedError():
-                return f"{broker} refuses the connection"
-            case asyncio.CancelledError():
-                return f"{broker} was silent for too long"
-            case socket.gaierror():
-                return f"{broker}: no such host is known"
-            case None:
-                return f"{broker} closed the connection"
-        return f"{broker}: {_words(error)}"
+        self.lose(explain(error, self.broker, self._target.vhost))
 
     async def close(self) -> None:
         """Says good-bye, but does not wait for a broker that hangs. Nothing of the session runs afterwards."""
@@ -328,22 +272,3 @@ class Session:
 
 Setup = Callable[[Session], Awaitable[None]]
 """Makes queues and consumers on a new session."""
-
-
-def _url(target: Target, broker: Broker, name: str) -> URL:
-    # The library gives a broker up after three times its heartbeat of silence.
-    silence = target.options.heartbeat_timeout_threshold
-    return URL.build(
-        scheme="amqps" if target.tls else "amqp",
-        host=broker.host,
-        port=broker.port,
-        user=broker.user,
-        password=broker.password,
-        path="/" + quote(target.vhost, safe=""),
-        query={"heartbeat": str(max(1, silence // 3) if silence else 0), "name": name},
-    )
-
-
-def _words(error: BaseException) -> str:
-    """One line, the same each time: reasons are compared."""
-    return _ADDRESS.sub("", " ".join(str(error).split())) or type(error).__name__

@@ -94,13 +94,13 @@ class RabbitBus:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise too_late(host, method, deadline) if confirmed else self._away(host, "it does not answer") from error
+            raise too_late(host, method, deadline) if confirmed else _away(host, f"no word in {deadline:g} s") from error
         except Unroutable as error:
             raise HostUnreachable(f"Host {host} does not answer: no agent is running.") from error
         except Refused as error:
             raise HostUnreachable(f"Host {host} does not answer: too many calls wait for it.") from error
         except SessionLost as error:
-            raise self._away(host, f"the connection to it was lost ({error})") from error
+            raise _away(host, f"the connection to it was lost ({error})") from error
         except frames.FrameError as error:
             raise InvalidValue(f"The call to host {host} cannot be sent: {error}.") from error
         if "error" in frame:
@@ -115,10 +115,7 @@ class RabbitBus:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise self._away(host, self._link.reason) from error
-
-    def _away(self, host: str, reason: str) -> HostUnreachable:
-        return HostUnreachable(f"Host {host} cannot be asked: the message broker does not answer ({reason}).")
+            raise _away(host, self._link.reason) from error
 
     # -- the agent ------------------------------------------------------------------------------------
 
@@ -163,3 +160,7 @@ class RabbitBus:
         for agent in self._agents.values():
             await agent.close()
         self._agents.clear()
+
+
+def _away(host: str, reason: str) -> HostUnreachable:
+    return HostUnreachable(f"Host {host} cannot be asked: the message broker does not answer ({reason}).")
