@@ -148,6 +148,24 @@ async def test_closing_does_not_wait_for_a_broker_that_hangs(make: Make, rabbit:
     await until(node.cancelled)
 
 
+async def test_a_broker_short_of_memory_blocks_and_nobody_waits_for_it(make: Make, rabbit: Rabbit) -> None:  # noqa: F811
+    node, bus = Node(), make()
+    await node.serve(make())
+    assert await answers(bus)
+    await asyncio.to_thread(rabbit.ctl, "set_vm_memory_high_watermark", "absolute", "1MB")
+    try:
+        start = time.monotonic()
+        await bus.ring(HOST)
+        with pytest.raises(HostUnreachable, match="the message broker does not answer"):
+            await bus.call(HOST, "echo", {}, 1)
+        assert time.monotonic() - start < 2
+        assert node.rings == 0
+    finally:
+        await asyncio.to_thread(rabbit.ctl, "set_vm_memory_high_watermark", "absolute", "512MB")
+    await until(node.rung)
+    await eventually(lambda: answers(bus), 15, "calls pass")
+
+
 async def test_a_doorbell_queue_that_cannot_be_used_disables_rings_only(
     make: Make,  # noqa: F811
     rabbit: Rabbit,

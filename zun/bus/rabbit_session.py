@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _CLOSE_SECONDS = 2.0
+_LONGEST_EXPIRATION = 24 * 3600.0  # seconds; a broker refuses more than some weeks
 
 
 class SessionLost(Exception):
@@ -144,7 +145,7 @@ class Session:
             body,
             correlation_id=ident,
             reply_to=self.replies,
-            expiration=None if expiration is None else max(expiration, 0.001),
+            expiration=None if expiration is None else min(max(expiration, 0.001), _LONGEST_EXPIRATION),
         )
         await self._publish(self._publishing.default_exchange if to_queue else self.exchange, message, key, mandatory)
 

@@ -94,7 +94,9 @@ class RabbitBus:
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise too_late(host, method, deadline) if confirmed else _away(host, f"no word in {deadline:g} s") from error
+            if confirmed:
+                raise too_late(host, method, deadline) from error
+            raise _away(host, f"no word in {deadline:g} s") from error
         except Unroutable as error:
             raise HostUnreachable(f"Host {host} does not answer: no agent is running.") from error
         except Refused as error:
