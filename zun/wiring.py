@@ -81,10 +81,11 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
     clock = SystemClock()
     cipher = _cipher(conf)
     _check_filters(conf)
-    db = Database(conf.database.connection, pool_size=conf.database.max_pool_size)
+    db = Database.of(conf)
     bus = _bus(conf)
     runtime: Runtime = SimulatedRuntime() if conf.container_driver == "simulated" else DockerRuntime(conf)
     try:
+        await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
         yield Parts(
             conf=conf,
             db=db,

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.domain.errors import Conflict, PlacementUnavailable
 from zun.placement.base import Candidate, Inventory, Provider
@@ -82,9 +83,13 @@ class LocalPlacement:
     async def remove_provider(self, uuid: str) -> None:
         """Absent is success; Conflict while allocations are held."""
         with _translated():
-            async with self._db.write() as connection:
-                if not await store.delete_provider(connection, uuid):
-                    raise Conflict(f"Resource provider {uuid} has allocations.")
+            try:
+                async with self._db.write() as connection:
+                    removed = await store.delete_provider(connection, uuid)
+            except sa.exc.IntegrityError:  # a claim came in between
+                removed = False
+            if not removed:
+                raise Conflict(f"Resource provider {uuid} has allocations.")
 
     async def candidates(
         self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], limit: int
@@ -118,7 +123,7 @@ class LocalPlacement:
     async def _claim(
         self, consumer: str, provider_uuid: str, resources: Mapping[str, int], owner: Mapping[str, str]
     ) -> bool:
-        async with self._db.write() as connection:
+        async def claim(connection: AsyncConnection) -> bool:
             held = await store.held(connection, consumer)
             wanted = {(provider_uuid, name, amount) for name, amount in resources.items()}
             if {(row.provider_uuid, row.resource_class, row.amount) for row in held} == wanted:
@@ -126,13 +131,14 @@ class LocalPlacement:
             await store.give_back(connection, consumer)
             if not await store.take(connection, provider_uuid, consumer, resources, owner):
                 raise _NoRoom
-        return True
+            return True
+
+        return await self._db.run(claim)
 
     async def release(self, consumer: str) -> None:
         """Give everything back (S3.11)."""
         with _translated():
-            async with self._db.write() as connection:
-                await store.give_back(connection, consumer)
+            await self._db.run(lambda connection: store.give_back(connection, consumer))
 
     async def allocation(self, consumer: str) -> Mapping[str, int] | None:
         """What the consumer holds, None if nothing."""
