@@ -13,7 +13,7 @@ from zun.store import migrate
 from zun.store.database import Database
 from zun.store.tables import metadata
 
-SERVERS = {"mariadb": MariaDb, "postgresql": PostgreSql}
+SERVERS: dict[str, Callable[[], Server]] = {"mariadb": MariaDb, "postgresql": PostgreSql}
 _NUMBERS = itertools.count(1)
 
 
@@ -55,7 +55,9 @@ def new_url(servers: Callable[[str], Server], tmp_path: Path) -> Callable[[str],
 
     def url(kind: str) -> str:
         number = next(_NUMBERS)
-        return f"sqlite:///{tmp_path}/{number}.sqlite" if kind == "sqlite" else servers(kind).create_database(f"n{number}")
+        return (
+            f"sqlite:///{tmp_path}/{number}.sqlite" if kind == "sqlite" else servers(kind).create_database(f"n{number}")
+        )
 
     return url
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.api import fault
+from tests.support.api import configure, fault
 from tests.support.db_servers import Server
 from tests.support.simulated_node import SimulatedCloud, simulated_cloud
 from tests.support.wait import eventually
 from tests.unit.test_agent_truth import step
+from zun import wiring
+from zun.conf import ConfigError
 
 UNLIMITED = {"quota__containers": -1, "quota__cpu": -1}
 
@@ -41,7 +43,10 @@ async def test_an_agent_that_dies_leaves_nothing_undone(tmp_path: Path, server_u
         uuids = [await cloud.create() for _ in range(6)]
         await cloud.die()
         uuids += [await cloud.create() for _ in range(2)]
-        assert (await cloud.http.delete(f"/v1/containers/{uuids[0]}", params={"stop": "true"})).status_code in (204, 409)
+        assert (await cloud.http.delete(f"/v1/containers/{uuids[0]}", params={"stop": "true"})).status_code in (
+            204,
+            409,
+        )
         await cloud.live()
         for uuid in uuids:
             await cloud.wait(uuid, "Running", "gone")
@@ -74,9 +79,14 @@ async def test_requests_side_by_side_are_all_served(tmp_path: Path, server_url: 
         await cloud.truth()
 
 
-async def test_a_server_that_is_away_delays_and_loses_nothing(
-    tmp_path: Path, server: Server, server_url: str
-) -> None:
+async def test_a_database_without_tables_is_told(tmp_path: Path, server: Server) -> None:
+    conf = configure(tmp_path, {"database.connection": server.create_database("empty")})
+    with pytest.raises(ConfigError, match="none of Zun's tables; run: zun-db-manage upgrade"):
+        async with wiring.build(conf):
+            pass
+
+
+async def test_a_server_that_is_away_delays_and_loses_nothing(tmp_path: Path, server: Server, server_url: str) -> None:
     async with simulated_cloud(tmp_path, database__connection=server_url) as cloud:
         kept = await cloud.create(name="kept")
         await cloud.wait(kept, "Running")
@@ -124,7 +134,11 @@ async def test_a_server_that_comes_and_goes_while_much_is_done(tmp_path: Path, s
         asking = asyncio.create_task(users())
         for _ in range(2):
             before = len(uuids)
-            await eventually(lambda before=before: len(uuids) > before + 3, 20, "requests are served")
+
+            def served(more: int = before + 3) -> bool:
+                return len(uuids) > more
+
+            await eventually(served, 20, "requests are served")
             await asyncio.to_thread(server.stop)
             await asyncio.to_thread(server.start)
         stop.set()

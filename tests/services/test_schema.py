@@ -1,4 +1,4 @@
-"""The revisions on every kind of database: from nothing to head, by one or several processes, with the operator's tools."""
+"""The revisions on every kind of database: from nothing to head, by one process or several, by the operator's tools."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,7 +45,14 @@ def _program(*candidates: str) -> str:
         found = shutil.which(name)
         if found:
             return found
-    pytest.fail(f"{candidates[0]} is not installed; `make test` installs it (packages mariadb-server, postgresql).")
+    pytest.fail(
+        f"{candidates[0]} is not installed; `make test` installs it (packages mariadb-server-core, postgresql)."
+    )
+
+
+def _user(*names: str) -> pwd.struct_passwd:
+    """The first that exists: a package without its daemon's set-up makes no user."""
+    return next(user for name in names for user in pwd.getpwall() if user.pw_name == name)
 
 
 @dataclass
@@ -64,7 +72,7 @@ class Server(ABC):
         self.port = _free_port()
         self.who: dict[str, Any] = {}
         if os.geteuid() == 0:
-            user = pwd.getpwnam(self.system_user)
+            user = _user(self.system_user, "nobody")
             self.who = {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
             os.chown(self.folder, user.pw_uid, user.pw_gid)
 
@@ -239,7 +247,14 @@ class PostgreSql(Server):
 
     def make(self) -> None:
         initdb = _program("initdb", *self._installed("initdb"))
-        self.run(initdb, f"--pgdata={self.folder}/data", "--auth=trust", "--username=postgres", "--no-sync", "--encoding=UTF8")
+        self.run(
+            initdb,
+            f"--pgdata={self.folder}/data",
+            "--auth=trust",
+            "--username=postgres",
+            "--no-sync",
+            "--encoding=UTF8",
+        )
 
     def command(self) -> list[str]:
         return [
@@ -278,7 +293,7 @@ class PostgreSql(Server):
         return self.url(name)
 
 
-def started(kind: type[Server]) -> Server:
+def started(kind: Callable[[], Server]) -> Server:
     """A running server with the account of the URLs; the caller calls ``remove``."""
     server = kind()
     try:

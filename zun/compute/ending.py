@@ -53,7 +53,9 @@ async def write(work: Work, outcome: Outcome) -> None:
         except Superseded:  # or a commit that was carried out though its answer never came
             break
         except Unavailable as error:  # what was done is done: it is written as soon as the database answers
-            LOG.warning("action=%s container=%s result=unwritten reason=%s", work.operation.kind, work.uuid, error.message)
+            LOG.warning(
+                "action=%s container=%s result=unwritten reason=%s", work.operation.kind, work.uuid, error.message
+            )
             await node.clock.sleep(wait)
             wait = min(wait * 2, 10.0)
     work.journal.written()

@@ -109,7 +109,8 @@ class LocalNetwork:
 
     async def _make_default(self, project_id: str) -> None:
         routes = host_routes()
-        async with self._db.write() as connection:
+
+        async def make(connection: AsyncConnection) -> None:
             taken = routes + [IPv4Network(cidr) for cidr in await store.cidrs(connection)]
             subnet = first_free(self._pool, self._conf.subnet_prefix, taken)
             if subnet is None:
@@ -129,6 +130,8 @@ class LocalNetwork:
             }
             if await store.insert(connection, values):
                 log.info("action=make-network network=%s project=%s subnet=%s", values["uuid"], project_id, subnet)
+
+        await self._db.run(make)
 
     # -- the node's side ---------------------------------------------------------------------------
 

@@ -51,30 +51,31 @@ class LocalPlacement:
                 if row is not None and _same(provider, row, rows):
                     return False
                 try:
-                    if await self._write(provider, row, {entry["resource_class"] for entry in rows}):
-                        return True
+                    await self._write(provider)
+                    return True
                 except sa.exc.IntegrityError as error:
                     if await self._name_taken(provider):
                         raise Conflict(f"Another resource provider is named {provider.name}.") from error
         raise PlacementUnavailable(f"Provider {provider.name} is written by others all the time.")
 
-    async def _write(self, provider: Provider, row: sa.RowMapping | None, present: set[str]) -> bool:
+    async def _write(self, provider: Provider) -> None:
         values = {
             "name": provider.name,
             "traits": sorted(provider.traits),
             "aggregates": sorted(provider.aggregates),
         }
-        async with self._db.write() as connection:
-            if row is None:
+
+        async def write(connection: AsyncConnection) -> None:
+            if not await store.update_provider(connection, provider.uuid, values):
                 await store.insert_provider(connection, {"uuid": provider.uuid, **values})
-            elif not await store.update_provider(connection, provider.uuid, row["generation"], values):
-                return False
-            for name, inventory in provider.inventories.items():
+            present = {entry["resource_class"] for entry in await store.get_inventories(connection, provider.uuid)}
+            for name, inventory in sorted(provider.inventories.items()):
                 await store.set_inventory(connection, provider.uuid, name, _columns(inventory))
-            for name in present - set(provider.inventories):
+            for name in sorted(present - set(provider.inventories)):
                 await store.drop_inventory(connection, provider.uuid, name)
+
+        await self._db.run(write)
         log.info("action=set-provider provider=%s name=%s", provider.uuid, provider.name)
-        return True
 
     async def _name_taken(self, provider: Provider) -> bool:
         async with self._db.read() as connection:
@@ -128,6 +129,7 @@ class LocalPlacement:
             wanted = {(provider_uuid, name, amount) for name, amount in resources.items()}
             if {(row.provider_uuid, row.resource_class, row.amount) for row in held} == wanted:
                 return True  # the same again is no new claim, also where the inventory has shrunk since
+            await store.begin_claim(connection, provider_uuid)
             await store.give_back(connection, consumer)
             if not await store.take(connection, provider_uuid, consumer, resources, owner):
                 raise _NoRoom

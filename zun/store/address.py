@@ -43,7 +43,7 @@ def async_url(connection: str) -> sa.URL:
 def missing_driver(connection: str) -> str | None:
     """One sentence when the driver of the URL is not installed; None when it is."""
     backend = sa.make_url(connection).get_backend_name()
-    name, module, extra = _DRIVERS.get(backend, ("", "", ""))
+    _, module, extra = _DRIVERS.get(backend, ("", "", ""))
     if not module or find_spec(module) is not None:
         return None
     return (

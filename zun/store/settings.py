@@ -44,8 +44,7 @@ async def once(db: Database, name: str, value: str) -> str:
     async with db.read() as connection:
         found = await get(connection, name)
     while found is None:
-        async with db.write() as connection:
-            await put_first(connection, name, value)
+        await db.run(lambda connection: put_first(connection, name, value))
         async with db.read() as connection:
             found = await get(connection, name)
     return found

@@ -20,7 +20,7 @@ metadata = sa.MetaData(
 
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _MARIADB = ("mysql", "mariadb")
-_OPTIONS = {
+_OPTIONS: dict[str, Any] = {
     # Binary: names and ids are compared exactly, as on the other databases.
     f"{dialect}_{name}": value
     for dialect in _MARIADB

@@ -38,10 +38,7 @@ def one_at_a_time(connection: sa.Connection) -> Iterator[None]:
         name = sa.func.concat(LOCK, ":", sa.func.md5(sa.func.database()))
         if not connection.scalar(sa.select(sa.func.get_lock(name, LONGEST))):
             raise CommandError(f"Another process has been migrating this database for {LONGEST} seconds.")
-        try:
-            yield
-        finally:
-            connection.execute(sa.select(sa.func.release_lock(name)))
+        yield  # the lock ends with the connection: earlier, the version would not be committed yet
 
 
 def render_item(kind: str, item: Any, autogen_context: Any) -> str | Literal[False]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
@@ -15,7 +17,7 @@ BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 LONG = sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")
 REAL = sa.Float().with_variant(sa.Double(), "mysql", "mariadb")
 WHEN = sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     f"{dialect}_{name}": value
     for dialect in ("mysql", "mariadb")
     for name, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("collate", "utf8mb4_bin"))
