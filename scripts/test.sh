@@ -8,7 +8,8 @@ STATE=$(mktemp -d /tmp/zun-tests.XXXXXX)
 unset ZUN_STATE_DIR ZUN_PORT
 trap 'release_engine; rm -rf "$STATE"' EXIT
 ensure_engine
-install_packages docker-registry skopeo busybox-static e2fsprogs rabbitmq-server
+install_packages docker-registry skopeo busybox-static e2fsprogs rabbitmq-server \
+    mariadb-server-core mariadb-client-core postgresql
 ensure_venv test
 ensure_clients
 flock -u 9

@@ -22,12 +22,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests in the folders that need an engine say so; those that share a product stay on one worker."""
+    """Tests in the folders that need an engine or servers say so; those that share one stay on one worker."""
     for item in items:
-        if ENGINE_FOLDERS & set(item.path.relative_to(item.config.rootpath).parts):
+        folders = set(item.path.relative_to(item.config.rootpath).parts)
+        if ENGINE_FOLDERS & folders:
             item.add_marker(pytest.mark.engine)
-        if "rabbit" in getattr(item, "fixturenames", ()):  # one broker serves all of them
-            item.add_marker(pytest.mark.xdist_group("rabbitmq"))
+        if "services" in folders:
+            one = "rabbitmq" if "rabbit" in getattr(item, "fixturenames", ()) else "services"
+            item.add_marker(pytest.mark.services)
+            item.add_marker(pytest.mark.xdist_group(one))  # one server of a kind serves all of its tests
         if "shared_product" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
 

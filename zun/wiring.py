@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import sqlalchemy as sa
+
 from zun.bus.base import Bus
 from zun.bus.local import LocalBus
 from zun.bus.sockets import SocketBus
@@ -81,10 +83,11 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
     clock = SystemClock()
     cipher = _cipher(conf)
     _check_filters(conf)
-    db = Database(conf.database.connection, pool_size=conf.database.max_pool_size)
+    db = Database.of(conf)
     runtime: Runtime = SimulatedRuntime() if conf.container_driver == "simulated" else DockerRuntime(conf)
     bus = _bus(conf)  # connects from here on
     try:
+        await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
         yield Parts(
             conf=conf,
             db=db,
@@ -96,12 +99,19 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
             network=LocalNetwork(db, runtime, conf, clock),
             volumes={"local": LocalVolumes(db, conf)},
             cipher=cipher,
-            deployment_id=await settings.deployment_id(db),
+            deployment_id=await _deployment_id(db),
         )
     finally:
         await bus.close()
         await runtime.close()
         await db.close()
+
+
+async def _deployment_id(db: Database) -> str:
+    try:
+        return await settings.deployment_id(db)
+    except sa.exc.ProgrammingError as error:  # a server says so of tables that do not exist
+        raise ConfigError("the database has none of Zun's tables; run: zun-db-manage upgrade") from error
 
 
 def _cipher(conf: Any) -> Cipher:

@@ -1,0 +1,1 @@
+"""Tests beside real services: database servers, started by the fixtures."""

@@ -86,7 +86,9 @@ def configure(folder: Path, options: Mapping[str, Any] | None = None) -> Any:
 
 
 def create_tables(conf: Any) -> None:
-    """The newest schema in the (SQLite) database of ``conf``."""
+    """The newest schema in the SQLite database of ``conf``; databases of servers have theirs."""
+    if not conf.database.connection.startswith("sqlite"):
+        return
     engine = sa.create_engine(conf.database.connection)
     metadata.create_all(engine)
     engine.dispose()

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from zun.compute.operations.common import reason_of
 from zun.compute.work import Outcome, Work
 from zun.domain.container import Container
+from zun.domain.errors import Unavailable
 from zun.domain.lifecycle import Status, Task
 from zun.domain.operation import Kind
 from zun.store import containers, operations, quotas, volume_mappings
@@ -28,22 +29,36 @@ class Superseded(Exception):
 async def write(work: Work, outcome: Outcome) -> None:
     """End the operation. Writes nothing if it was ended elsewhere (reaper, forced delete)."""
     node, now = work.node, work.node.clock.now()
-    try:
-        async with node.db.write() as connection:
-            mine = await operations.finish(
-                connection, work.operation.id, worker=node.instance, now=now, error=outcome.error is not None
+
+    async def end(connection: AsyncConnection) -> None:
+        await containers.lock(connection, work.uuid)
+        mine = await operations.finish(
+            connection, work.operation.id, worker=node.instance, now=now, error=outcome.error is not None
+        )
+        if not mine:
+            raise Superseded
+        await work.journal.write(connection)
+        if outcome.remove_row:
+            await remove_row(connection, work)
+        elif work.container is not None:
+            await _update_row(connection, work, outcome)
+        if outcome.follow_up:
+            await _follow_up(connection, work, outcome)
+
+    wait = 0.5
+    while True:
+        try:
+            await node.db.run(end)
+            break
+        except Superseded:  # or a commit that was carried out though its answer never came
+            break
+        except Unavailable as error:  # what was done is done: it is written as soon as the database answers
+            LOG.warning(
+                "action=%s container=%s result=unwritten reason=%s", work.operation.kind, work.uuid, error.message
             )
-            if not mine:
-                raise Superseded
-            await work.journal.write(connection)
-            if outcome.remove_row:
-                await remove_row(connection, work)
-            elif work.container is not None:
-                await _update_row(connection, work, outcome)
-            if outcome.follow_up:
-                await _follow_up(connection, work, outcome)
-    except Superseded:
-        return
+            await node.clock.sleep(wait)
+            wait = min(wait * 2, 10.0)
+    work.journal.written()
     node.usage_changed()
 
 
@@ -98,7 +113,9 @@ async def leave_tombstone(work: Work, error: Exception, back_off: timedelta) -> 
     """A forced delete the engine refuses: the row goes now, the operation stays and is tried until the engine,
     answering, has nothing of it any more. Ports and allocation are given back only then."""
     node = work.node
-    async with node.db.write() as connection:
+
+    async def leave(connection: AsyncConnection) -> None:
+        await containers.lock(connection, work.uuid)
         await work.journal.write(connection)
         postponed = await operations.postpone(
             connection, work.operation.id, worker=node.instance, until=node.clock.now() + back_off
@@ -107,4 +124,7 @@ async def leave_tombstone(work: Work, error: Exception, back_off: timedelta) -> 
             removed = await containers.delete(connection, work.uuid, {"host": (node.host,)})
             if removed is not None:
                 await quotas.give_back(connection, removed.project_id, quota_of(removed))
+
+    await node.db.run(leave)
+    work.journal.written()
     LOG.warning("action=delete container=%s result=tombstone reason=%s", work.uuid, reason_of(error))

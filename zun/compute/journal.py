@@ -94,7 +94,7 @@ class Journal:
             await self._node.clock.sleep(0.5)
 
     async def write(self, connection: AsyncConnection) -> None:
-        """Write what is not written yet, in the caller's transaction."""
+        """Write what is not written yet, in the caller's transaction; ``written`` once that is committed."""
         for step in self._unwritten:
             finished, progress = step.finished or self._node.clock.now(), step.shown()
             if step.row is None:
@@ -109,4 +109,7 @@ class Journal:
                 )
             else:
                 await operations.finish_event(connection, step.row, finished, step.error, progress)
+
+    def written(self) -> None:
+        """The transaction of ``write`` is committed."""
         self._unwritten.clear()

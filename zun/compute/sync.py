@@ -83,16 +83,22 @@ class Sync:
 
     async def run(self) -> None:
         asked = self._node.conf.sync_container_state_interval
+        interval = None if asked < 0 else float(asked or 60)
+        again = 1.0
         while True:
             self._now.clear()
+            pause = interval
             try:
                 LOG.info("action=sync %s", await self.once())
-            except ZunError as error:
+                again = 1.0
+            except ZunError as error:  # what happened meanwhile is seen soon after the database or engine is back
                 LOG.warning("action=sync result=failed reason=%s", error.message)
+                pause = min(again, interval or again)
+                again = min(again * 2, 30.0)
             except Exception:
                 LOG.exception("action=sync result=crashed")
             try:
-                async with asyncio.timeout(None if asked < 0 else float(asked or 60)):
+                async with asyncio.timeout(pause):
                     await self._now.wait()
             except TimeoutError:
                 continue

@@ -11,6 +11,8 @@ import logging
 import random
 from datetime import timedelta
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from zun.compute import ending
 from zun.compute.journal import Journal
 from zun.compute.node import Node
@@ -192,9 +194,13 @@ class Worker:
 
     async def _give_back(self, work: Work, error: Exception) -> None:
         until = self._node.clock.now() + self._back_off(work.operation)
-        async with self._node.db.write() as connection:
+
+        async def postpone(connection: AsyncConnection) -> None:
             await work.journal.write(connection)
             await operations.postpone(connection, work.operation.id, worker=self._node.instance, until=until)
+
+        await self._node.db.run(postpone)
+        work.journal.written()
         LOG.warning(
             "action=%s container=%s attempt=%s result=retry until=%s reason=%s",
             work.operation.kind,

@@ -25,8 +25,9 @@ def changing(container: Container) -> Conflict:
 async def exclusive(control: Control, asked: Asked, container: Container) -> AsyncIterator[None]:
     """Hold the container for the block. Raises Conflict while another request does."""
     name, owner = f"place:{container.uuid}", asked.request_id[:64]
-    async with control.db.write() as connection:
-        mine = await leases.acquire(connection, name, owner, control.clock.now(), LONGEST)
+    mine = await control.db.run(
+        lambda connection: leases.acquire(connection, name, owner, control.clock.now(), LONGEST)
+    )
     if not mine:
         raise changing(container)
     try:

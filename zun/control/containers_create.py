@@ -94,9 +94,12 @@ async def _record_placed(
         status=Status.CREATING,
         task_state=Task.CREATING,
     )
-    async with control.db.write() as connection:
+
+    async def record(connection: AsyncConnection) -> None:
         await _insert(connection, control, row, mappings)
         await queue(connection, control, asked, row, Kind.CREATE, host=selection.host, params={"run": new.run})
+
+    await control.db.run(record)
     return row
 
 
@@ -106,9 +109,12 @@ async def _record_refused(
     """No host: the row says so, and the action with what the scheduler found (S1.10, S1.11, S1.13)."""
     left = await container_volumes.discard(control, mappings)
     row = dataclasses.replace(container, status=Status.ERROR, status_reason=NOT_ENOUGH_HOSTS)
-    async with control.db.write() as connection:
+
+    async def record(connection: AsyncConnection) -> None:
         await _insert(connection, control, row, left)
         await note_ended(connection, control, asked, row, Kind.CREATE, step="schedule", error=reason.message)
+
+    await control.db.run(record)
     return row
 
 

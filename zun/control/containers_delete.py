@@ -105,7 +105,8 @@ async def _leave_to_node(
     """``Deleting``, and the operations for the node, whether it is up or will be (S3.2, S3.4)."""
     values = {"status": Status.DELETING, "task_state": Task.DELETING}
     stop = manner.stop and container.status == Status.RUNNING
-    async with control.db.write() as connection:
+
+    async def announce(connection: AsyncConnection) -> bool:
         if not await store.update(connection, container.uuid, as_read(container), values, control.clock.now()):
             return False
         first: int | None = None
@@ -117,6 +118,10 @@ async def _leave_to_node(
         if cancel:
             before = last if first is None else first
             await operations.cancel_unfinished(connection, container.uuid, control.clock.now(), before=before)
+        return True
+
+    if not await control.db.run(announce):
+        return False
     await control.bus.ring(host)
     return True
 
@@ -149,6 +154,7 @@ async def _delete_here(control: Control, asked: Asked, container: Container) -> 
         back = {"status": Status.ERROR, "task_state": None}
         async with control.db.write() as connection:
             now = control.clock.now()
+            await store.lock(connection, container.uuid)
             await operations.finish(connection, operation_id, worker=None, now=now, error=True)
             await store.update(connection, container.uuid, {"status": Status.DELETING, "host": None}, back, now)
         raise
@@ -162,18 +168,23 @@ async def finish_here(control: Control, uuid: str, operation_id: int) -> None:
         mappings = await volume_mappings.of_container(connection, uuid)
     await release_from_here(control, uuid)
     await container_volumes.discard(control, mappings)
-    async with control.db.write() as connection:
+
+    async def finish(connection: AsyncConnection) -> None:
         now = control.clock.now()
+        await store.lock(connection, uuid)
         if await operations.finish(connection, operation_id, worker=None, now=now, error=False):
             await operations.add_event(connection, operation_id, "release", started=started, finished=now, error=None)
         if await _remove_row(connection, uuid, {"status": Status.DELETING, "host": None}):
             await volume_mappings.delete_of_container(connection, uuid)
 
+    await control.db.run(finish)
+
 
 async def _delete_without_node(control: Control, asked: Asked, container: Container, host: str) -> bool:
     """Forced while the host is down: everything the control plane can free is free at once, the row goes; the node
     finds a tombstone when it returns and removes what it still has, mounts included (S3.2)."""
-    async with control.db.write() as connection:
+
+    async def entomb(connection: AsyncConnection) -> bool:
         now = control.clock.now()
         claimed = {"status": Status.DELETING, "task_state": Task.DELETING}
         if not await store.update(connection, container.uuid, as_read(container), claimed, now):
@@ -182,6 +193,10 @@ async def _delete_without_node(control: Control, asked: Asked, container: Contai
         tomb = await queue(connection, control, asked, container, Kind.DELETE, host=host, params=params)
         await operations.cancel_unfinished(connection, container.uuid, now, before=tomb)
         await _remove_row(connection, container.uuid, {"status": Status.DELETING})
+        return True
+
+    if not await control.db.run(entomb):
+        return False
     LOG.warning("action=delete container=%s host=%s result=tombstone reason=host down", container.uuid, host)
     try:
         await release_from_here(control, container.uuid)

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from zun.control import container_quota, container_volumes
 from zun.control.base import Control
 from zun.control.container_exclusive import changing, exclusive
@@ -90,7 +92,8 @@ async def _announce(
     full = {**params, "status_before": container.status}
     if kind == Kind.REBUILD:
         full["run"] = container.status == Status.RUNNING
-    async with control.db.write() as connection:
+
+    async def announce(connection: AsyncConnection) -> bool:
         if not await store.update(connection, container.uuid, as_read(container), values, control.clock.now()):
             return False
         if selection is not None and selection.disk != container.disk:
@@ -107,7 +110,9 @@ async def _announce(
             params=full,
             makes_container=container.container_id is None,
         )
-    return True
+        return True
+
+    return await control.db.run(announce)
 
 
 async def _place_anew(

@@ -106,6 +106,7 @@ async def _end(control: Control, operation: Operation) -> bool:
     """End one operation: failed, the row told why, and what it held given back by its host."""
     now = control.clock.now()
     async with control.db.write() as connection:
+        await containers.lock(connection, operation.container_uuid)
         step = await _step(connection, operation)
         if not await operations.finish(connection, operation.id, worker=None, now=now, error=True):
             return False

@@ -9,6 +9,7 @@ import secrets
 from collections import OrderedDict
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import NAMESPACE_URL, uuid4, uuid5
 
@@ -141,8 +142,8 @@ async def ensure_project(db: Database, clock: Clock, name: str) -> Project:
             found = await store.project_by_name(connection, name)
         if found is not None:
             return found
-        async with db.write() as connection:
-            await store.insert_project(connection, Project(uuid4().hex, name, clock.now()))
+        project = Project(uuid4().hex, name, clock.now())
+        await db.run(partial(store.insert_project, project=project))
 
 
 async def list_tokens(db: Database) -> Sequence[Token]:

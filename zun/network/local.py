@@ -109,7 +109,8 @@ class LocalNetwork:
 
     async def _make_default(self, project_id: str) -> None:
         routes = host_routes()
-        async with self._db.write() as connection:
+
+        async def make(connection: AsyncConnection) -> None:
             taken = routes + [IPv4Network(cidr) for cidr in await store.cidrs(connection)]
             subnet = first_free(self._pool, self._conf.subnet_prefix, taken)
             if subnet is None:
@@ -130,14 +131,15 @@ class LocalNetwork:
             if await store.insert(connection, values):
                 log.info("action=make-network network=%s project=%s subnet=%s", values["uuid"], project_id, subnet)
 
+        await self._db.run(make)
+
     # -- the node's side ---------------------------------------------------------------------------
 
     async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
         """The container's ports, made or found by device id, in the order asked (S1.21). Raises NetworkSetupFailed."""
         for _ in range(_ATTEMPTS):
             try:
-                async with self._db.write() as connection:
-                    return await self._ensure(connection, container.uuid, requested)
+                return await self._db.run(lambda connection: self._ensure(connection, container.uuid, requested))
             except sa.exc.IntegrityError:
                 log.info("action=ensure-ports container=%s result=raced", container.uuid)
         raise NetworkSetupFailed(f"No address could be given to container {container.uuid}: others are always faster.")
@@ -209,10 +211,14 @@ class LocalNetwork:
 
     async def release_ports(self, container_uuid: str) -> None:
         """Give the container's addresses back (S3.5). None is success."""
-        async with self._db.write() as connection:
-            networks = await store.delete_ports(connection, container_uuid)
+
+        async def release(connection: AsyncConnection) -> None:
+            networks = {port["network_uuid"] for port in await store.ports_of(connection, container_uuid)}
             if networks:
-                await store.touch(connection, networks, self._clock.now())
+                await store.touch(connection, sorted(networks), self._clock.now())  # networks are locked before ports
+                await store.delete_ports(connection, container_uuid)
+
+        await self._db.run(release)
 
     async def collect_idle(self) -> None:
         """Remove engine networks of ours without ports for a while; the row stays, and the next port remakes it."""

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.domain.errors import Conflict, PlacementUnavailable
 from zun.placement.base import Candidate, Inventory, Provider
@@ -50,30 +51,31 @@ class LocalPlacement:
                 if row is not None and _same(provider, row, rows):
                     return False
                 try:
-                    if await self._write(provider, row, {entry["resource_class"] for entry in rows}):
-                        return True
+                    await self._write(provider)
+                    return True
                 except sa.exc.IntegrityError as error:
                     if await self._name_taken(provider):
                         raise Conflict(f"Another resource provider is named {provider.name}.") from error
         raise PlacementUnavailable(f"Provider {provider.name} is written by others all the time.")
 
-    async def _write(self, provider: Provider, row: sa.RowMapping | None, present: set[str]) -> bool:
+    async def _write(self, provider: Provider) -> None:
         values = {
             "name": provider.name,
             "traits": sorted(provider.traits),
             "aggregates": sorted(provider.aggregates),
         }
-        async with self._db.write() as connection:
-            if row is None:
+
+        async def write(connection: AsyncConnection) -> None:
+            if not await store.update_provider(connection, provider.uuid, values):
                 await store.insert_provider(connection, {"uuid": provider.uuid, **values})
-            elif not await store.update_provider(connection, provider.uuid, row["generation"], values):
-                return False
-            for name, inventory in provider.inventories.items():
+            present = {entry["resource_class"] for entry in await store.get_inventories(connection, provider.uuid)}
+            for name, inventory in sorted(provider.inventories.items()):
                 await store.set_inventory(connection, provider.uuid, name, _columns(inventory))
-            for name in present - set(provider.inventories):
+            for name in sorted(present - set(provider.inventories)):
                 await store.drop_inventory(connection, provider.uuid, name)
+
+        await self._db.run(write)
         log.info("action=set-provider provider=%s name=%s", provider.uuid, provider.name)
-        return True
 
     async def _name_taken(self, provider: Provider) -> bool:
         async with self._db.read() as connection:
@@ -82,9 +84,13 @@ class LocalPlacement:
     async def remove_provider(self, uuid: str) -> None:
         """Absent is success; Conflict while allocations are held."""
         with _translated():
-            async with self._db.write() as connection:
-                if not await store.delete_provider(connection, uuid):
-                    raise Conflict(f"Resource provider {uuid} has allocations.")
+            try:
+                async with self._db.write() as connection:
+                    removed = await store.delete_provider(connection, uuid)
+            except sa.exc.IntegrityError:  # a claim came in between
+                removed = False
+            if not removed:
+                raise Conflict(f"Resource provider {uuid} has allocations.")
 
     async def candidates(
         self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], limit: int
@@ -118,21 +124,23 @@ class LocalPlacement:
     async def _claim(
         self, consumer: str, provider_uuid: str, resources: Mapping[str, int], owner: Mapping[str, str]
     ) -> bool:
-        async with self._db.write() as connection:
+        async def claim(connection: AsyncConnection) -> bool:
             held = await store.held(connection, consumer)
             wanted = {(provider_uuid, name, amount) for name, amount in resources.items()}
             if {(row.provider_uuid, row.resource_class, row.amount) for row in held} == wanted:
                 return True  # the same again is no new claim, also where the inventory has shrunk since
+            await store.begin_claim(connection, provider_uuid)
             await store.give_back(connection, consumer)
             if not await store.take(connection, provider_uuid, consumer, resources, owner):
                 raise _NoRoom
-        return True
+            return True
+
+        return await self._db.run(claim)
 
     async def release(self, consumer: str) -> None:
         """Give everything back (S3.11)."""
         with _translated():
-            async with self._db.write() as connection:
-                await store.give_back(connection, consumer)
+            await self._db.run(lambda connection: store.give_back(connection, consumer))
 
     async def allocation(self, consumer: str) -> Mapping[str, int] | None:
         """What the consumer holds, None if nothing."""

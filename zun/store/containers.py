@@ -84,6 +84,8 @@ LIST_COLUMNS = [
     if column.name not in ("hints", "requested_networks", "exposed_ports", "registry_id")
 ]
 
+_TIMES = [column.name for column in _FIELDS if isinstance(column.type, sa.DateTime)]
+
 
 async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[str, Any]]:
     """Rows of one page; JSON columns as their text, times as stored, ``registry_uuid`` joined in.
@@ -116,7 +118,13 @@ async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[st
         .order_by(*order)
         .limit(wanted.limit)
     )
-    return [dict(row) for row in (await connection.execute(query)).mappings()]
+    rows = [dict(row) for row in (await connection.execute(query)).mappings()]
+    if connection.dialect.name != "sqlite":  # drivers of servers give times as such, whatever they are taken for
+        for row in rows:
+            for name in _TIMES:
+                if row[name] is not None:
+                    row[name] = row[name].isoformat(" ", "microseconds")
+    return rows
 
 
 def _after(key: sa.Column[Any], found: Any, row_id: int, descending: bool) -> sa.ColumnElement[bool]:
@@ -140,6 +148,13 @@ async def name_taken(connection: AsyncConnection, name: str, project_id: str | N
     if project_id is not None:
         query = query.where(containers.c.project_id == project_id)
     return (await connection.execute(query)).first() is not None
+
+
+async def lock(connection: AsyncConnection, uuid: str) -> None:
+    """Keep others from the row until the transaction ends. Taken before locks on the container's operations: all
+    transactions go in that order, so none waits in a circle. SQLite has one writer, which needs no lock."""
+    if connection.dialect.name != "sqlite":
+        await connection.execute(sa.select(containers.c.id).where(containers.c.uuid == uuid).with_for_update())
 
 
 async def update(
@@ -167,6 +182,7 @@ async def update(
 
 async def delete(connection: AsyncConnection, uuid: str, expect: Mapping[str, Any]) -> Container | None:
     """Remove the row if it is as expected; the row removed, None when there was none."""
+    await lock(connection, uuid)
     found = await find(connection, uuid, {})
     if not found:
         return None

@@ -1,56 +1,78 @@
 """Connections and transactions. Reads and writes are separate so that SQLite's one writer never starves readers.
 
-No transaction may be open while an outside system is called.
+No transaction may be open while an outside system is called. Servers run at READ COMMITTED: each statement sees what
+was committed when it ran, as on SQLite. Rows are locked in one order (container, operations, quota).
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+import logging
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from zun.domain.errors import Unavailable
-from zun.store.steady import SteadyConnection, steady
+from zun.store import faults
+from zun.store.address import async_url, connect_args, missing_driver
+from zun.store.steady import NoAnswer, SteadyConnection, steady
+
+LOG = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ATTEMPTS = 6
+"""How often ``run`` tries one transaction; with its pauses that is about a second and a half at most."""
 
 
 class DatabaseUnavailable(Unavailable):
     """The database does not answer, or its disk is full."""
 
 
-def async_url(connection: str) -> sa.URL:
-    """``[database]/connection`` with the asyncio driver of each dialect; accepts the original's URLs."""
-    url = sa.make_url(connection)
-    drivers = {
-        "sqlite": "sqlite+aiosqlite",
-        "mysql": "mysql+asyncmy",
-        "mariadb": "mariadb+asyncmy",
-        "postgresql": "postgresql+psycopg",
-    }
-    return url.set(drivername=drivers.get(url.get_backend_name(), url.drivername))
+class TransactionLost(DatabaseUnavailable):
+    """The server gave this transaction up (deadlock, lock timeout, connection lost): nothing of it was written."""
 
 
 class Database:
     """``read()`` gives a connection, ``write()`` a transaction that commits at the end of the block."""
 
-    def __init__(self, connection: str, *, pool_size: int = 5) -> None:
+    def __init__(
+        self, connection: str, *, pool_size: int = 5, max_overflow: int = 20, recycle_seconds: int = 3600
+    ) -> None:
+        """``pool_size`` connections are kept, ``max_overflow`` more opened under load (servers only); none is used
+        longer than ``recycle_seconds``. Raises DatabaseUnavailable when the driver is not installed."""
+        if missing := missing_driver(connection):
+            raise DatabaseUnavailable(f"{missing}.")
         self.url = async_url(connection)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self._pool = {"max_overflow": max_overflow, "pool_recycle": recycle_seconds}
         self._reader = self._engine(pool_size)
         self._writer = self._engine(1) if self.is_sqlite else self._reader
         if self.is_sqlite:
             _prepare_sqlite(self._reader, writer=False)
             _prepare_sqlite(self._writer, writer=True)
 
+    @classmethod
+    def of(cls, conf: Any) -> Database:
+        """As the group ``[database]`` says."""
+        group = conf.database
+        return cls(
+            group.connection,
+            pool_size=group.max_pool_size,
+            max_overflow=group.max_overflow,
+            recycle_seconds=group.connection_recycle_time,
+        )
+
     def _engine(self, pool_size: int) -> AsyncEngine:
-        options: dict[str, Any] = {"pool_size": pool_size, "max_overflow": 0 if self.is_sqlite else pool_size * 2}
+        options: dict[str, Any] = {"pool_size": pool_size, "connect_args": connect_args(self.url)}
         if self.is_sqlite:
-            options["poolclass"] = sa.pool.AsyncAdaptedQueuePool
-            options["connect_args"] = {"timeout": 30}
+            options |= {"poolclass": sa.pool.AsyncAdaptedQueuePool, "max_overflow": 0}
         else:
-            options["pool_pre_ping"] = True
+            options |= {"pool_pre_ping": True, "isolation_level": "READ COMMITTED", **self._pool}
         return create_async_engine(self.url, **options)
 
     @asynccontextmanager
@@ -62,10 +84,48 @@ class Database:
 
     @asynccontextmanager
     async def write(self) -> AsyncIterator[AsyncConnection]:
-        """A transaction; rolled back when the block raises."""
+        """A transaction; rolled back when the block raises.
+
+        Raises TransactionLost when nothing was written and the same again can succeed, DatabaseUnavailable when the
+        database does not answer (if that was the commit, it may have been carried out).
+        """
         with _translated():
             async with _open(self._writer) as connection, connection.begin():
-                yield connection
+                with _translated(before_commit=True):
+                    yield connection
+
+    async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
+        """The result of ``work`` in a transaction of its own; tried again, whole, while the server gives it up.
+
+        ``work`` may be called several times: it does nothing but database calls, and keeps nothing between them.
+        """
+        for attempt in range(1, ATTEMPTS):
+            try:
+                async with self.write() as connection:
+                    return await work(connection)
+            except TransactionLost as error:
+                LOG.info("action=transaction attempt=%s result=again reason=%s", attempt, error.message)
+            await asyncio.sleep(random.uniform(0.2, 1) * 0.03 * 2**attempt)  # noqa: S311 - jitter, no secret
+        async with self.write() as connection:
+            return await work(connection)
+
+    async def wait_until_up(self, retries: int, interval: float) -> None:
+        """Return once the database answers; ``retries`` more looks, ``interval`` seconds apart (-1: for ever).
+
+        Raises DatabaseUnavailable. SQLite is a file: it answers or never will.
+        """
+        looked = 0
+        while True:
+            try:
+                async with self.read() as connection:
+                    await connection.execute(sa.select(1))
+                return
+            except DatabaseUnavailable as error:
+                if self.is_sqlite or 0 <= retries <= looked:
+                    raise
+                LOG.warning("action=start result=waiting for the database reason=%s", error.message)
+            looked += 1
+            await asyncio.sleep(interval)
 
     async def close(self) -> None:
         await self._reader.dispose()
@@ -77,25 +137,29 @@ class Database:
 async def _open(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
     connection = SteadyConnection(engine)
     try:
-        await steady(connection.start())
+        await steady(connection.start(), connection.limit)
         yield connection
     finally:
         if connection.sync_connection is not None:  # None: it could not be opened, and that is what has to be told
-            await steady(connection.close())
+            await steady(connection.close(), connection.limit)
 
 
 class _translated:
-    """Turns the driver's "cannot reach, locked, full" into DatabaseUnavailable."""
+    """Turns the driver's "cannot reach, locked, full, gave up" into DatabaseUnavailable and TransactionLost."""
+
+    def __init__(self, *, before_commit: bool = False) -> None:
+        self._before_commit = before_commit
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        # A DatabaseError of no finer class is SQLite's "file is not a database", "disk image is malformed".
-        broken = type(error) is sa.exc.DatabaseError
-        if broken or isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.TimeoutError):
-            cause = getattr(error, "orig", None) or error
-            raise DatabaseUnavailable(f"The database does not answer: {cause}") from error
+        if not isinstance(error, Exception):
+            return
+        if faults.given_up(error) or (self._before_commit and faults.connection_lost(error)):
+            raise TransactionLost(f"The database gave the transaction up: {faults.reason(error)}") from error
+        if isinstance(error, NoAnswer) or faults.unavailable(error):
+            raise DatabaseUnavailable(f"The database does not answer: {faults.reason(error)}") from error
 
 
 def _prepare_sqlite(engine: AsyncEngine, *, writer: bool) -> None:

@@ -105,9 +105,6 @@ async def insert_port(connection: AsyncConnection, values: Mapping[str, Any]) ->
     await connection.execute(ports.insert().values(**values))
 
 
-async def delete_ports(connection: AsyncConnection, device_id: str) -> Sequence[str]:
-    """Remove the device's ports; the networks they were on."""
-    found = await ports_of(connection, device_id)
-    if found:
-        await connection.execute(ports.delete().where(ports.c.device_id == device_id))
-    return sorted({row["network_uuid"] for row in found})
+async def delete_ports(connection: AsyncConnection, device_id: str) -> None:
+    """Remove the device's ports."""
+    await connection.execute(ports.delete().where(ports.c.device_id == device_id))

@@ -50,12 +50,11 @@ async def insert_provider(connection: AsyncConnection, values: Mapping[str, Any]
     await connection.execute(providers.insert().values(**values, generation=0))
 
 
-async def update_provider(connection: AsyncConnection, uuid: str, generation: int, values: Mapping[str, Any]) -> bool:
-    """Guarded write; False when another writer was faster."""
+async def update_provider(connection: AsyncConnection, uuid: str, values: Mapping[str, Any]) -> bool:
+    """A new generation with these values; False when there is no such provider. Its inventories are the caller's until
+    the transaction ends: claims and other writers begin with the same row."""
     result = await connection.execute(
-        providers.update()
-        .where(providers.c.uuid == uuid, providers.c.generation == generation)
-        .values(**values, generation=generation + 1)
+        providers.update().where(providers.c.uuid == uuid).values(**values, generation=providers.c.generation + 1)
     )
     return bool(result.rowcount)
 
@@ -168,6 +167,13 @@ async def give_back(connection: AsyncConnection, consumer: str) -> None:
             )
 
 
+async def begin_claim(connection: AsyncConnection, provider_uuid: str) -> None:
+    """A new generation of the provider. Comes first: providers are locked before inventories, by all writers."""
+    await connection.execute(
+        providers.update().where(providers.c.uuid == provider_uuid).values(generation=providers.c.generation + 1)
+    )
+
+
 async def take(
     connection: AsyncConnection,
     provider_uuid: str,
@@ -188,7 +194,4 @@ async def take(
     ]
     if rows:
         await connection.execute(allocations.insert(), rows)
-    await connection.execute(
-        providers.update().where(providers.c.uuid == provider_uuid).values(generation=providers.c.generation + 1)
-    )
     return True

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.domain.errors import Conflict, OverQuota
+from zun.store.missing import insert_missing
 from zun.store.tables import quota_classes, quota_usages, quotas
 
 RESOURCES = ("containers", "memory", "disk", "cpu")
@@ -72,13 +73,8 @@ async def _put(
         update = table.update().where(owner == ident, table.c.resource == resource).values(hard_limit=limit)
         if (await connection.execute(update)).rowcount:
             continue
-        try:
-            async with connection.begin_nested():
-                await connection.execute(
-                    table.insert().values({owner.name: ident, "resource": resource, "hard_limit": limit})
-                )
-        except sa.exc.IntegrityError:
-            await connection.execute(update)
+        await insert_missing(connection, table, {owner.name: ident, "resource": resource, "hard_limit": limit})
+        await connection.execute(update)
 
 
 async def delete_limits(connection: AsyncConnection, project_id: str) -> None:
@@ -117,7 +113,8 @@ async def reserve(
         query = sa.select(quota_usages).where(_u.project_id == project_id).with_for_update()  # the newest, no snapshot
         row = (await connection.execute(query)).mappings().first()
         if row is None:
-            await _insert_zero(connection, project_id)
+            nothing = dict.fromkeys(RESOURCES, 0)
+            await insert_missing(connection, quota_usages, {"project_id": project_id, **nothing})
             continue
         exceeded = [
             resource
@@ -155,13 +152,3 @@ def _changed(deltas: Mapping[str, int]) -> dict[str, Any]:
         else:
             changed[resource] = sa.case((_u[resource] > -amount, _u[resource] + amount), else_=0)
     return changed
-
-
-async def _insert_zero(connection: AsyncConnection, project_id: str) -> None:
-    try:
-        async with connection.begin_nested():
-            await connection.execute(
-                quota_usages.insert().values(project_id=project_id, containers=0, cpu=0, memory=0, disk=0)
-            )
-    except sa.exc.IntegrityError:
-        return

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.store.database import Database
+from zun.store.missing import insert_missing
 from zun.store.tables import settings
 
 DEPLOYMENT_ID = "deployment_id"
@@ -20,10 +21,10 @@ async def get(connection: AsyncConnection, name: str) -> str | None:
 
 async def put(connection: AsyncConnection, name: str, value: str) -> None:
     """Set the value, whatever it was."""
-    changed = await connection.execute(settings.update().where(settings.c.name == name).values(value=value))
-    if changed.rowcount or await put_first(connection, name, value):
-        return
-    await connection.execute(settings.update().where(settings.c.name == name).values(value=value))
+    update = settings.update().where(settings.c.name == name).values(value=value)
+    if not (await connection.execute(update)).rowcount:
+        await insert_missing(connection, settings, {"name": name, "value": value})
+        await connection.execute(update)
 
 
 async def put_first(connection: AsyncConnection, name: str, value: str) -> bool:
@@ -43,8 +44,7 @@ async def once(db: Database, name: str, value: str) -> str:
     async with db.read() as connection:
         found = await get(connection, name)
     while found is None:
-        async with db.write() as connection:
-            await put_first(connection, name, value)
+        await db.run(lambda connection: put_first(connection, name, value))
         async with db.read() as connection:
             found = await get(connection, name)
     return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 import sqlalchemy as sa
+from sqlalchemy.dialects import mysql
 from sqlalchemy.types import TypeDecorator
 
 metadata = sa.MetaData(
@@ -18,6 +19,27 @@ metadata = sa.MetaData(
 )
 
 _BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+_MARIADB = ("mysql", "mariadb")
+_OPTIONS: dict[str, Any] = {
+    # Binary: names and ids are compared exactly, as on the other databases.
+    f"{dialect}_{name}": value
+    for dialect in _MARIADB
+    for name, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("collate", "utf8mb4_bin"))
+}
+
+
+def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
+    return sa.Table(name, metadata, *parts, **_OPTIONS)
+
+
+def _long() -> Any:
+    """Text as long as a request may be: MariaDB's own TEXT ends at 64 KiB."""
+    return sa.Text().with_variant(mysql.MEDIUMTEXT(), *_MARIADB)
+
+
+def _real() -> Any:
+    """Double precision: MariaDB's own FLOAT does not equal what was written."""
+    return sa.Float().with_variant(sa.Double(), *_MARIADB)
 
 
 class Json(TypeDecorator[Any]):
@@ -25,6 +47,9 @@ class Json(TypeDecorator[Any]):
 
     impl = sa.Text
     cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        return mysql.MEDIUMTEXT() if dialect.name in _MARIADB else self.impl_instance
 
     def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
         return None if value is None else orjson.dumps(value).decode()
@@ -34,18 +59,15 @@ class Json(TypeDecorator[Any]):
 
 
 def _when() -> Any:
-    from sqlalchemy.dialects import mysql
-
-    return sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")
+    return sa.DateTime().with_variant(mysql.DATETIME(fsp=6), *_MARIADB)
 
 
 def _id() -> sa.Column[int]:
     return sa.Column("id", _BIG, primary_key=True, autoincrement=True)
 
 
-containers = sa.Table(
+containers = _table(
     "containers",
-    metadata,
     _id(),
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
     sa.Column("generation", sa.Integer, nullable=False, default=0),
@@ -57,11 +79,11 @@ containers = sa.Table(
     sa.Column("image_driver", sa.String(255), nullable=False),
     sa.Column("command", Json),
     sa.Column("entrypoint", Json),
-    sa.Column("cpu", sa.Float, nullable=False),
+    sa.Column("cpu", _real(), nullable=False),
     sa.Column("cpu_policy", sa.String(16), nullable=False),
     sa.Column("memory", sa.Integer, nullable=False),
     sa.Column("disk", sa.Integer, nullable=False),
-    sa.Column("workdir", sa.Text),
+    sa.Column("workdir", _long()),
     sa.Column("hostname", sa.String(255)),
     sa.Column("environment", Json),
     sa.Column("labels", Json),
@@ -83,7 +105,7 @@ containers = sa.Table(
     sa.Column("host", sa.String(255)),
     sa.Column("container_id", sa.String(255)),
     sa.Column("status", sa.String(20), nullable=False),
-    sa.Column("status_reason", sa.Text),
+    sa.Column("status_reason", _long()),
     sa.Column("status_detail", sa.String(255)),
     sa.Column("task_state", sa.String(32)),
     sa.Column("ports", Json),
@@ -99,9 +121,8 @@ containers = sa.Table(
     sa.Index("ix_containers_registry_id", "registry_id"),
 )
 
-volume_mappings = sa.Table(
+volume_mappings = _table(
     "volume_mappings",
-    metadata,
     _id(),
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
     sa.Column("container_uuid", sa.String(36), nullable=False, index=True),
@@ -109,16 +130,15 @@ volume_mappings = sa.Table(
     sa.Column("user_id", sa.String(255), nullable=False),
     sa.Column("kind", sa.String(16), nullable=False),
     sa.Column("driver", sa.String(16), nullable=False),
-    sa.Column("destination", sa.Text, nullable=False),
+    sa.Column("destination", _long(), nullable=False),
     sa.Column("volume_id", sa.String(36), index=True),
     sa.Column("auto_remove", sa.Boolean, nullable=False),
-    sa.Column("contents", sa.Text().with_variant(sa.Text(2**24 - 1), "mysql", "mariadb")),
+    sa.Column("contents", _long()),
     sa.Column("connection", Json),
 )
 
-operations = sa.Table(
+operations = _table(
     "operations",
-    metadata,
     _id(),
     sa.Column("container_uuid", sa.String(36), nullable=False, index=True),
     sa.Column("kind", sa.String(32), nullable=False),
@@ -141,22 +161,20 @@ operations = sa.Table(
     sa.Index("ix_operations_state_deadline", "state", "deadline"),
 )
 
-operation_events = sa.Table(
+operation_events = _table(
     "operation_events",
-    metadata,
     _id(),
     sa.Column("operation_id", _BIG, sa.ForeignKey("operations.id", ondelete="CASCADE"), nullable=False, index=True),
     sa.Column("event", sa.String(64), nullable=False),
     sa.Column("start_time", _when(), nullable=False),
     sa.Column("finish_time", _when()),
     sa.Column("result", sa.String(16)),
-    sa.Column("traceback", sa.Text),
+    sa.Column("traceback", _long()),
     sa.Column("progress", Json),
 )
 
-services = sa.Table(
+services = _table(
     "zun_services",
-    metadata,
     _id(),
     sa.Column("host", sa.String(255), nullable=False),
     sa.Column("binary", sa.String(255), nullable=False),
@@ -172,16 +190,15 @@ services = sa.Table(
     sa.UniqueConstraint("host", "binary"),
 )
 
-compute_nodes = sa.Table(
+compute_nodes = _table(
     "compute_nodes",
-    metadata,
     _id(),
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
     sa.Column("hostname", sa.String(255), nullable=False, unique=True),
     sa.Column("mem_total", sa.Integer, nullable=False),  # MiB
     sa.Column("mem_used", sa.Integer, nullable=False),
     sa.Column("cpus", sa.Integer, nullable=False),
-    sa.Column("cpu_used", sa.Float, nullable=False),
+    sa.Column("cpu_used", _real(), nullable=False),
     sa.Column("disk_total", sa.Integer, nullable=False),  # GiB
     sa.Column("disk_used", sa.Integer, nullable=False),
     sa.Column("disk_quota_supported", sa.Boolean, nullable=False),
@@ -197,9 +214,8 @@ compute_nodes = sa.Table(
     sa.Column("updated_at", _when()),
 )
 
-registries = sa.Table(
+registries = _table(
     "registries",
-    metadata,
     _id(),
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
     sa.Column("name", sa.String(255)),
@@ -207,14 +223,13 @@ registries = sa.Table(
     sa.Column("user_id", sa.String(255), nullable=False),
     sa.Column("domain", sa.String(255), nullable=False),
     sa.Column("username", sa.String(255)),
-    sa.Column("password", sa.Text),  # encrypted
+    sa.Column("password", _long()),  # encrypted
     sa.Column("created_at", _when(), nullable=False),
     sa.Column("updated_at", _when()),
 )
 
-quotas = sa.Table(
+quotas = _table(
     "quotas",
-    metadata,
     _id(),
     sa.Column("project_id", sa.String(255), nullable=False),
     sa.Column("resource", sa.String(32), nullable=False),
@@ -222,9 +237,8 @@ quotas = sa.Table(
     sa.UniqueConstraint("project_id", "resource"),
 )
 
-quota_classes = sa.Table(
+quota_classes = _table(
     "quota_classes",
-    metadata,
     _id(),
     sa.Column("class_name", sa.String(255), nullable=False),
     sa.Column("resource", sa.String(32), nullable=False),
@@ -232,9 +246,8 @@ quota_classes = sa.Table(
     sa.UniqueConstraint("class_name", "resource"),
 )
 
-quota_usages = sa.Table(
+quota_usages = _table(
     "quota_usages",
-    metadata,
     sa.Column("project_id", sa.String(255), primary_key=True),
     sa.Column("containers", sa.Integer, nullable=False),
     sa.Column("cpu", sa.Integer, nullable=False),  # millicores
@@ -242,26 +255,23 @@ quota_usages = sa.Table(
     sa.Column("disk", sa.Integer, nullable=False),  # GiB
 )
 
-leases = sa.Table(
+leases = _table(
     "leases",
-    metadata,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("owner", sa.String(64), nullable=False),
     sa.Column("until", _when(), nullable=False),
 )
 
-settings = sa.Table(
+settings = _table(
     "settings",
-    metadata,
     sa.Column("name", sa.String(64), primary_key=True),
-    sa.Column("value", sa.Text, nullable=False),
+    sa.Column("value", _long(), nullable=False),
 )
 
 # -- the embedded identity, placement, network and volume services --------------------------------
 
-local_tokens = sa.Table(
+local_tokens = _table(
     "local_tokens",
-    metadata,
     _id(),
     sa.Column("uuid", sa.String(36), nullable=False, unique=True),
     sa.Column("token_hash", sa.String(64), nullable=False, unique=True),  # SHA-256, hexadecimal
@@ -275,17 +285,15 @@ local_tokens = sa.Table(
     sa.Column("revoked_at", _when()),
 )
 
-local_projects = sa.Table(
+local_projects = _table(
     "local_projects",
-    metadata,
     sa.Column("id", sa.String(36), primary_key=True),
     sa.Column("name", sa.String(255), nullable=False, unique=True),
     sa.Column("created_at", _when(), nullable=False),
 )
 
-local_providers = sa.Table(
+local_providers = _table(
     "local_providers",
-    metadata,
     sa.Column("uuid", sa.String(36), primary_key=True),
     sa.Column("name", sa.String(255), nullable=False, unique=True),
     sa.Column("generation", sa.Integer, nullable=False),
@@ -293,21 +301,19 @@ local_providers = sa.Table(
     sa.Column("aggregates", Json, nullable=False),
 )
 
-local_inventories = sa.Table(
+local_inventories = _table(
     "local_inventories",
-    metadata,
     sa.Column("provider_uuid", sa.String(36), sa.ForeignKey("local_providers.uuid"), primary_key=True),
     sa.Column("resource_class", sa.String(64), primary_key=True),
     sa.Column("total", sa.Integer, nullable=False),
     sa.Column("reserved", sa.Integer, nullable=False),
-    sa.Column("allocation_ratio", sa.Float, nullable=False),
+    sa.Column("allocation_ratio", _real(), nullable=False),
     sa.Column("max_unit", sa.Integer, nullable=False),
     sa.Column("used", sa.Integer, nullable=False),  # sum of the allocations, kept in their transaction
 )
 
-local_allocations = sa.Table(
+local_allocations = _table(
     "local_allocations",
-    metadata,
     sa.Column("consumer", sa.String(36), primary_key=True),
     sa.Column("resource_class", sa.String(64), primary_key=True),
     sa.Column("provider_uuid", sa.String(36), sa.ForeignKey("local_providers.uuid"), nullable=False, index=True),
@@ -316,9 +322,8 @@ local_allocations = sa.Table(
     sa.Column("user_id", sa.String(255), nullable=False),
 )
 
-local_networks = sa.Table(
+local_networks = _table(
     "local_networks",
-    metadata,
     sa.Column("uuid", sa.String(36), primary_key=True),
     sa.Column("subnet_uuid", sa.String(36), nullable=False),
     sa.Column("name", sa.String(255), nullable=False),
@@ -332,9 +337,8 @@ local_networks = sa.Table(
     sa.UniqueConstraint("project_id", "name"),
 )
 
-local_ports = sa.Table(
+local_ports = _table(
     "local_ports",
-    metadata,
     sa.Column("uuid", sa.String(36), primary_key=True),
     sa.Column("network_uuid", sa.String(36), sa.ForeignKey("local_networks.uuid"), nullable=False),
     sa.Column("device_id", sa.String(36), index=True),
@@ -346,9 +350,8 @@ local_ports = sa.Table(
     sa.UniqueConstraint("device_id", "position"),
 )
 
-local_volumes = sa.Table(
+local_volumes = _table(
     "local_volumes",
-    metadata,
     sa.Column("uuid", sa.String(36), primary_key=True),
     sa.Column("name", sa.String(255), nullable=False),
     sa.Column("project_id", sa.String(255), nullable=False),

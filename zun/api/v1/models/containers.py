@@ -96,7 +96,7 @@ class CreateUntil119(Arguments):
     hints: AnyObject | None = None
     nets: Annotated[list[Net], Few] | None = None
     mounts: Annotated[list[MountEntry], Few] | None = None
-    runtime: Plain | None = None
+    runtime: Annotated[str, Text(0, 255, r"^[^\x00]*$")] | None = None
     hostname: HostName | None = None
     availability_zone: Short | None = None
     auto_heal: StrictBoolean = False
