@@ -27,8 +27,9 @@ async def measure(product: Product, image: str, quick: bool) -> list[Figure]:
     begin = time.time()
     await asyncio.to_thread(product.start)
     first = time.time() - begin
+    await asyncio.to_thread(product.terminate)
     begin = time.time()
-    await asyncio.to_thread(product.restart)
+    await asyncio.to_thread(product.start)
     again = time.time() - begin
     added: list[float] = []
     floors: list[float] = []

@@ -95,20 +95,14 @@ class Journal:
 
     async def write(self, connection: AsyncConnection) -> None:
         """Write what is not written yet, in the caller's transaction; ``written`` once that is committed."""
+        ended = []
         for step in self._unwritten:
             finished, progress = step.finished or self._node.clock.now(), step.shown()
             if step.row is None:
-                await operations.add_event(
-                    connection,
-                    self._operation_id,
-                    step.name,
-                    started=step.started,
-                    finished=finished,
-                    error=step.error,
-                    progress=progress,
-                )
+                ended.append(operations.ended_event(step.name, step.started, finished, step.error, progress))
             else:
                 await operations.finish_event(connection, step.row, finished, step.error, progress)
+        await operations.add_events(connection, self._operation_id, ended)
 
     def written(self) -> None:
         """The transaction of ``write`` is committed."""

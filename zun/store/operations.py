@@ -266,17 +266,28 @@ async def add_event(
     progress: Mapping[str, Any] | None = None,
 ) -> None:
     """Record a step that is over."""
-    await connection.execute(
-        operation_events.insert().values(
-            operation_id=operation_id,
-            event=event,
-            start_time=started,
-            finish_time=finished,
-            result="Error" if error else "Success",
-            traceback=error,
-            progress=progress,
-        )
-    )
+    await add_events(connection, operation_id, [ended_event(event, started, finished, error, progress)])
+
+
+def ended_event(
+    event: str, started: datetime, finished: datetime, error: str | None, progress: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Columns of a step that is over."""
+    return {
+        "event": event,
+        "start_time": started,
+        "finish_time": finished,
+        "result": "Error" if error else "Success",
+        "traceback": error,
+        "progress": progress,
+    }
+
+
+async def add_events(connection: AsyncConnection, operation_id: int, ended: Sequence[Mapping[str, Any]]) -> None:
+    """Record steps that are over, in their order and in one statement."""
+    if ended:
+        rows = [{"operation_id": operation_id, **event} for event in ended]
+        await connection.execute(operation_events.insert(), rows)
 
 
 # -- what the API shows as container actions -------------------------------------------------------

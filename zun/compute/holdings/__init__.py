@@ -15,7 +15,7 @@ from zun.domain.errors import ZunError
 
 STAGES: Sequence[Sequence[Holding]] = (
     (allocation.Allocation(),),
-    (volumes.VolumeMounts(), ports.Ports(), image.Image()),
+    (image.Image(), volumes.VolumeMounts(), ports.Ports()),
     (engine.Engine(),),
 )
 

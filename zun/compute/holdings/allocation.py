@@ -6,6 +6,7 @@ from __future__ import annotations
 from zun.compute.holdings.base import Progress
 from zun.compute.work import Work
 from zun.domain.errors import ClaimFailed, PlacementUnavailable
+from zun.domain.operation import Kind
 from zun.domain.resources import Amounts
 
 
@@ -14,6 +15,8 @@ class Allocation:
 
     async def ensure(self, work: Work, progress: Progress) -> None:
         """Keep the allocation that is there, else claim. Raises ClaimFailed when there is no room."""
+        if work.operation.kind == Kind.CREATE and work.operation.attempt == 1:
+            return  # the API took it before it wrote this operation
         node, row = work.node, work.row
         wanted = Amounts(row.cpu, row.memory, row.disk).placement(fractional=node.conf.compute.fractional_cpu)
         held = await node.placement.allocation(work.uuid)
