@@ -5,13 +5,10 @@ from __future__ import annotations
 import gc
 import logging
 import resource
-import sys
 from collections.abc import Callable
 from typing import Any
 
 _OPEN_FILES = 65536
-_SWITCH_SECONDS = 0.0005
-"""SQLite works in threads: with the default of 5 ms each of its calls can wait that long for a busy event loop."""
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
 
 
@@ -30,7 +27,6 @@ def run_process(conf: Any, *, api: bool, compute: bool, ready: Callable[[], None
 
     set_up_logs(conf)
     _allow_connections()
-    sys.setswitchinterval(_SWITCH_SECONDS)
     uvloop.run(wiring.run(conf, api=api, compute=compute, ready=started))
 
 
