@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-quick check bench clean
+.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check bench bench-cloud clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -10,17 +10,35 @@ up: ## Set up what is missing, start the product, run a first container
 down: ## Stop the product; containers go on running
 	@scripts/down.sh
 
-test: ## Set up what the tests need and run all of them
-	@scripts/test.sh $(ARGS)
+test: ## Set up what the tests need and run all that need no cloud
+	@scripts/test.sh machine $(ARGS)
 
-test-quick: ## Run the tests that need no container engine
+test-cloud: ## Start a real OpenStack on this machine and run the tests beside it
+	@scripts/test.sh cloud $(ARGS)
+
+test-all: ## Both, side by side
+	@scripts/test.sh all $(ARGS)
+
+test-quick: ## Run the tests that need no container engine and no cloud
 	@scripts/test_quick.sh $(ARGS)
+
+testbed-up: ## Start the OpenStack services that cloud tests need
+	@scripts/testbed_up.sh
+
+testbed-down: ## Stop them; ARGS=--wipe deletes their data
+	@scripts/testbed_down.sh $(ARGS)
+
+tempest: ## Run zun-tempest-plugin; ARGS=--version 1.40 one pass of it
+	@scripts/tempest.sh $(ARGS)
 
 check: ## Style, types, layers, generated reference
 	@scripts/check.sh
 
 bench: ## Measure, beside the engine's own floor
-	@scripts/bench.sh $(ARGS)
+	@scripts/bench.sh main $(ARGS)
+
+bench-cloud: ## Measure beside the testbed's cloud, and the same calls by hand
+	@scripts/bench.sh cloud $(ARGS)
 
 clean: ## Remove the virtual environments and all state
 	@scripts/clean.sh

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make check: style, types, layers, and that the generated reference is up to date. Runs all of them, fails if one does.
+# make check: style, types, layers, and that the generated reference and the built page are up to date. Runs all of them,
+# fails if one does. Without npm the page is compared with its sources by their checksums only, in tests/unit.
 source "$(dirname "$0")/lib.sh"
 
 exclusive
@@ -16,5 +17,11 @@ step ruff format --check .
 step mypy --strict -p zun
 step lint-imports
 step python scripts/gen_reference.py --check
+if command -v npm >/dev/null; then
+    say "== scripts/console.sh check"
+    scripts/console.sh check || failed+=("scripts/console.sh check")
+else
+    say "== scripts/console.sh check is left out: there is no npm"
+fi
 ((${#failed[@]} == 0)) || die "Failed: $(printf '%s; ' "${failed[@]}")"
 say "All clean."

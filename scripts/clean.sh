@@ -14,7 +14,7 @@ if [[ -d $STATE ]]; then
     say "Removed $STATE with its database, volumes and tokens."
     say "What its containers left in the engine is not touched: docker ps -a --filter label=org.openstack.zun.owner; docker network prune"
 fi
-for folder in "$VENV" "$CLIENTS" "$REPO/zun_ng.egg-info"; do
+for folder in "$VENV" "$CLIENTS" "$TEMPEST" "$REPO/zun_ng.egg-info" "$REPO/console/node_modules"; do
     if [[ -d $folder ]]; then
         rm -rf "$folder"
         say "Removed $folder."

@@ -9,6 +9,7 @@ STATE=${ZUN_STATE_DIR:-$REPO/var}
 [[ $STATE == /* ]] || STATE=$REPO/$STATE
 VENV=$REPO/.venv
 CLIENTS=$REPO/.venv-clients
+TEMPEST=$REPO/.venv-tempest
 export ZUN_STATE_DIR=$STATE
 
 say() { printf '%s\n' "$*"; }
@@ -78,9 +79,9 @@ install_packages() { # PACKAGE... ; without root or Debian says what to install
     apt_install "$missing"
 }
 
-apt_install() ( # "PACKAGES" ; where nothing runs systemd, package scripts must not start daemons themselves
+apt_install() ( # "PACKAGES" ; package scripts must not start daemons themselves
     log=$(mktemp) policy=/usr/sbin/policy-rc.d
-    if ! has_systemd && [[ ! -e $policy ]]; then
+    if [[ ! -e $policy ]]; then
         trap 'rm -f "$policy"' EXIT
         printf '#!/bin/sh\nexit 101\n' >"$policy" && chmod 755 "$policy"
     fi
@@ -131,18 +132,23 @@ make_venv() { # FOLDER STAMP CONSTRAINTS PIP-ARGUMENT... ; skipped while what it
 
 # An editable install: what is checked out is what runs, also after a `git pull`. check includes test includes base.
 ensure_venv() { # base | test | check
-    local -A extras=([base]='' [test]='[test]' [check]='[test,check]')
+    local -A extras=([base]='[cri]' [test]='[test]' [check]='[test,check]')
     make_venv "$VENV" "$1" constraints.txt --config-settings editable_mode=compat -e ".${extras[$1]}"
     [[ $1 == base ]] || cp "$VENV/.made-$1" "$VENV/.made-base"
     [[ $1 != check ]] || cp "$VENV/.made-$1" "$VENV/.made-test"
 }
-ensure_clients() { make_venv "$CLIENTS" clients constraints-clients.txt python-openstackclient python-zunclient==5.5.0; }
+ensure_clients() { make_venv "$CLIENTS" clients constraints-clients.txt python-openstackclient python-zunclient==5.5.0 osc-placement; }
+ensure_tempest() { make_venv "$TEMPEST" tempest constraints-tempest.txt tempest==47.0.0 zun-tempest-plugin==4.14.0; }
 
 # -- the container engine -------------------------------------------------------------------------
 
+conf_value() { # SECTION OPTION -> what zun.conf says, nothing where it does not
+    sed -n "/^\[$1\]/,/^\[/s/^$2 *= *//p" "$STATE/zun.conf" 2>/dev/null | tail -n 1 || true
+}
+
 engine_url() { # what zun.conf says, or Docker's own default
     local url
-    url=$(sed -n '/^\[docker\]/,/^\[/s/^api_url *= *//p' "$STATE/zun.conf" 2>/dev/null | tail -n 1)
+    url=$(conf_value docker api_url)
     say "${url:-unix:///var/run/docker.sock}"
 }
 
@@ -175,7 +181,8 @@ start_dockerd() { # detached; log and pid in $STATE
     if [[ -n $stale && $(cat "/proc/$stale/comm" 2>/dev/null) != dockerd ]]; then
         rm -f /var/run/docker.pid # left by an engine that was killed; the pid may be another process by now
     fi
-    setsid dockerd >>"$STATE/dockerd.log" 2>&1 </dev/null 9<&- &
+    # Signals that are ignored here, as under nohup, would be ignored by all that runs in containers.
+    setsid env --default-signal=HUP,INT,QUIT dockerd >>"$STATE/dockerd.log" 2>&1 </dev/null 9<&- &
     say "$!" >"$STATE/dockerd.pid"
     start_time "$!" >"$STATE/dockerd.started"
     disown
@@ -197,6 +204,18 @@ wait_for_engine() {
         fi
         sleep 0.2
     done
+}
+
+# -- the cloud's services of the tests -------------------------------------------------------------
+
+note_testbed() { mapfile -t TESTBED_BEFORE < <(tests/testbed/status.sh --up); } # what runs already
+
+release_testbed() { # stops what was started since note_testbed, nothing else
+    local service started=()
+    while read -r service; do
+        [[ " ${TESTBED_BEFORE[*]} " == *" $service "* ]] || started+=("$service")
+    done < <(tests/testbed/status.sh --up)
+    ((${#started[@]} == 0)) || tests/testbed/down.sh "${started[@]}" >/dev/null || true
 }
 
 # One set-up at a time in this checkout.

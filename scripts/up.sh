@@ -20,6 +20,26 @@ next() {
     say "  $openstack appcontainer delete --force one"
     say "  .venv/bin/zun token create --project demo       another project; .venv/bin/zun --help shows the rest"
     say "  make down                                       stops the product; containers go on running"
+    say ""
+    capsules
+}
+
+capsules() { # how capsules run here, or what is missing for it
+    local socket install="$VENV/bin/zun-cni-daemon install --config-file $STATE/zun.conf"
+    socket=$(conf_value cri endpoint)
+    socket=${socket:-unix:///run/containerd/containerd.sock}
+    if [[ $(conf_value DEFAULT capsule_driver) == docker ]]; then
+        say "Capsules run on Docker: $openstack capsule create --file docs/howto/capsule.yaml"
+    elif [[ ! -S ${socket#unix://} ]]; then
+        say "Capsules need containerd, which does not listen at ${socket#unix://}:"
+        say "  apt-get install containerd containernetworking-plugins; start it, then  $install"
+        say "or Docker: capsule_driver = docker in $STATE/zun.conf; docs/howto/capsules.md says more."
+    elif [[ ! -x $(find /opt/cni/bin /usr/lib/cni /usr/libexec/cni -name zun-cni -print -quit 2>/dev/null) ]]; then
+        say "Capsules run on this machine's containerd once it has Zun's network plug-in, as its first one:"
+        say "  $install"
+    else
+        say "Capsules run on containerd: $openstack capsule create --file docs/howto/capsule.yaml"
+    fi
 }
 
 endpoint() { sed -n 's/^export OS_ENDPOINT=//p' "$STATE/openrc"; }

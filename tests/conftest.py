@@ -2,37 +2,71 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.cloud_product import CloudProduct
+from tests.support.containerd import Containerd
 from tests.support.engine import SOCKET, Engine
 from tests.support.product import Product
 from tests.support.rabbit import Rabbit
 from tests.support.stock_client import StockClient
+from tests.support.testbed import Testbed
+from tests.support.testbed_project import Project
+from tests.support.turns import turn
 
-ENGINE_FOLDERS = {"engine", "scenarios", "faults"}
+ENGINE_FOLDERS = {"engine", "scenarios", "faults", "cloud", "console"}
 _PRODUCTS = pytest.StashKey[list[Product]]()
+_CLOUD_PRODUCTS = pytest.StashKey[list[CloudProduct]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        # A run in the background may have been started with them ignored, which all it starts would inherit: shells in
+        # containers could not be interrupted.
+        if signal.getsignal(ignored) is signal.SIG_IGN:
+            signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
     config.stash[_PRODUCTS] = []
+    config.stash[_CLOUD_PRODUCTS] = []
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in its own
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests in the folders that need an engine or servers say so; those that share one stay on one worker."""
     for item in items:
         folders = set(item.path.relative_to(item.config.rootpath).parts)
         if ENGINE_FOLDERS & folders:
             item.add_marker(pytest.mark.engine)
+        if "cloud" in folders or "testbed" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.cloud)
         if "services" in folders:
             one = "rabbitmq" if "rabbit" in getattr(item, "fixturenames", ()) else "services"
             item.add_marker(pytest.mark.services)
             item.add_marker(pytest.mark.xdist_group(one))  # one server of a kind serves all of its tests
         if "shared_product" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Groups hold: pytest 9.2 no longer hears of them from pytest-xdist 3.8, and says nothing."""
+    if getattr(session.config.option, "loadgroup", False):
+        for item in session.items:
+            if item.get_closest_marker("xdist_group") and "@" not in item.nodeid:
+                raise pytest.UsageError(f"{item.nodeid} would not stay with its xdist_group: see constraints.txt")
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest-timeout begins to count
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """A test that takes a service of the testbed away waits until no other test uses it, and they for its end."""
+    if item.get_closest_marker("cloud") is None:
+        return (yield)
+    with turn(alone=item.get_closest_marker("testbed_alone") is not None):
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -44,6 +78,8 @@ def pytest_runtest_makereport(
     if report.failed:
         for product in item.config.stash[_PRODUCTS]:
             report.sections.append((f"log of {product.url} (last lines)", "\n".join(product.log().splitlines()[-60:])))
+        for cloud_product in item.config.stash[_CLOUD_PRODUCTS]:
+            report.sections.append((f"logs of {cloud_product.name} (last lines)", cloud_product.tail(60)))
     return report
 
 
@@ -52,6 +88,7 @@ def engine() -> Iterator[Engine]:
     """The real container engine. A machine without one fails the test: nothing is skipped silently."""
     found = Engine()
     if not found.ping():
+        found.close()
         pytest.fail(f"No Docker engine answers at {SOCKET}; `make test` installs and starts one.")
     yield found
     found.close()
@@ -64,6 +101,18 @@ def busybox(engine: Engine) -> str:
 
 
 @pytest.fixture(scope="session")
+def containerd() -> Iterator[Containerd]:
+    """A containerd of our own. A machine without one fails the test: nothing is skipped silently."""
+    if shutil.which("containerd") is None:
+        pytest.fail("containerd is not installed; `make test` installs it.")
+    found = Containerd(handlers=["runsc"])
+    try:
+        yield found.start()
+    finally:
+        found.close()
+
+
+@pytest.fixture(scope="session")
 def rabbit() -> Iterator[Rabbit]:
     """A RabbitMQ of our own. A machine without the program fails the test: nothing is skipped silently."""
     folder = Path(tempfile.mkdtemp(prefix="zun-rabbit-"))
@@ -73,6 +122,70 @@ def rabbit() -> Iterator[Rabbit]:
         yield server.start()
     finally:
         server.close()
+
+
+@pytest.fixture(scope="session")
+def testbed() -> Iterator[Testbed]:
+    """The cloud's services. Where they are not up the test fails: nothing is skipped silently."""
+    try:
+        found = Testbed()
+    except AssertionError as error:
+        pytest.fail(str(error), pytrace=False)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def new_project(testbed: Testbed, engine: Engine) -> Iterator[Callable[..., Project]]:
+    """Makes projects in the cloud, each with a user (``member``, ``reader`` unless other roles are given)."""
+    made: list[Project] = []
+
+    def make(*roles: str) -> Project:
+        project = Project(testbed, *roles)
+        made.append(project)
+        return project
+
+    yield make
+    for project in made:
+        project.remove(engine)
+
+
+@pytest.fixture
+def project(new_project: Callable[..., Project]) -> Project:
+    """A project with a user and a network of its own."""
+    return new_project().use_network()
+
+
+@pytest.fixture
+def make_cloud_product(
+    request: pytest.FixtureRequest, tmp_path: Path, testbed: Testbed, engine: Engine
+) -> Iterator[Callable[..., CloudProduct]]:
+    """Makes products beside the cloud (not started): ``make_cloud_product(nodes=2, apis=2)``."""
+    made: list[CloudProduct] = []
+    running = request.config.stash[_CLOUD_PRODUCTS]
+
+    def make(*, nodes: int = 1, apis: int = 1) -> CloudProduct:
+        product = CloudProduct(tmp_path / f"cloud{len(made)}", testbed, engine, nodes=nodes, apis=apis)
+        made.append(product)
+        running.append(product)
+        return product
+
+    yield make
+    for product in made:
+        running.remove(product)
+        product.close()
+
+
+@pytest.fixture
+def cloud_product(
+    make_cloud_product: Callable[..., CloudProduct], new_project: Callable[..., Project]
+) -> Iterator[CloudProduct]:
+    """A running product for one test; emptied afterwards, before the projects and their networks go."""
+    product = make_cloud_product().start()
+    yield product
+    if not all(service.running for service in product.services):
+        product.start()
+    product.clear()
 
 
 @pytest.fixture

@@ -1,41 +1,20 @@
-"""The one place that chooses adapters from the configuration, and runs API and agent in one process or in two."""
+"""Runs API, agent and proxy, in one process or in several, on the parts the configuration chooses (``parts.py``)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
-import signal
+import os
 import socket
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-import sqlalchemy as sa
-
-from zun.bus.base import Bus
-from zun.bus.local import LocalBus
-from zun.bus.sockets import SocketBus
-from zun.conf import ConfigError, rabbit
-from zun.control.base import Control
-from zun.control.secrets import Cipher
-from zun.domain.clock import Clock, SystemClock
-from zun.identity.local import LocalIdentity
-from zun.image.base import Images
-from zun.image.registry import RegistryImages
-from zun.network.base import Network
-from zun.network.local import LocalNetwork
-from zun.placement.base import Placement
-from zun.placement.local import LocalPlacement
-from zun.runtime.base import Runtime
-from zun.runtime.docker import DockerRuntime
-from zun.runtime.simulated import SimulatedRuntime
-from zun.scheduler import filters
-from zun.store import settings
-from zun.store.database import Database
-from zun.volume.base import Volumes
-from zun.volume.local import LocalVolumes
+from zun import stopping
+from zun.conf import ConfigError
+from zun.parts import Parts, build
 
 if TYPE_CHECKING:
     from zun.api.call import Policy
@@ -46,140 +25,25 @@ GRACE = 10
 """Seconds that requests at work are given to end when the process is told to stop."""
 
 
-@dataclass(slots=True)
-class Parts:
-    """Everything chosen; shared by API and agent of one process."""
-
-    conf: Any
-    db: Database
-    clock: Clock
-    bus: Bus
-    placement: Placement
-    runtime: Runtime
-    images: Mapping[str, Images]
-    network: Network
-    volumes: Mapping[str, Volumes]
-    cipher: Cipher
-    deployment_id: str
-
-    def control(self) -> Control:
-        """The API's side."""
-        return Control(
-            conf=self.conf,
-            db=self.db,
-            clock=self.clock,
-            bus=self.bus,
-            placement=self.placement,
-            network=self.network,
-            volumes=self.volumes,
-            cipher=self.cipher,
-            deployment_id=self.deployment_id,
-        )
-
-
-@contextlib.asynccontextmanager
-async def build(conf: Any) -> AsyncIterator[Parts]:
-    """Open what the configuration names; closed at the end of the block. Raises ConfigError."""
-    clock = SystemClock()
-    cipher = _cipher(conf)
-    _check_filters(conf)
-    db = Database.of(conf)
-    runtime: Runtime = SimulatedRuntime() if conf.container_driver == "simulated" else DockerRuntime(conf)
-    bus = _bus(conf)  # connects from here on
-    try:
-        await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
-        yield Parts(
-            conf=conf,
-            db=db,
-            clock=clock,
-            bus=bus,
-            placement=LocalPlacement(db),
-            runtime=runtime,
-            images={"docker": RegistryImages(runtime, conf, clock)},
-            network=LocalNetwork(db, runtime, conf, clock),
-            volumes={"local": LocalVolumes(db, conf)},
-            cipher=cipher,
-            deployment_id=await _deployment_id(db),
-        )
-    finally:
-        await bus.close()
-        await runtime.close()
-        await db.close()
-
-
-async def _deployment_id(db: Database) -> str:
-    try:
-        return await settings.deployment_id(db)
-    except sa.exc.ProgrammingError as error:  # a server says so of tables that do not exist
-        raise ConfigError("the database has none of Zun's tables; run: zun-db-manage upgrade") from error
-
-
-def _cipher(conf: Any) -> Cipher:
-    try:
-        return Cipher(conf.auth_encryption_key or "")
-    except ValueError as error:
-        raise ConfigError(f"[DEFAULT]/auth_encryption_key: {error}") from error
-
-
-def _check_filters(conf: Any) -> None:
-    """An unknown filter is refused at start, not at the first create."""
-    try:
-        filters.enabled(conf.scheduler.enabled_filters)
-    except filters.UnknownFilter as error:
-        raise ConfigError(str(error)) from error
-
-
-def _bus(conf: Any) -> Bus:
-    scheme, _, rest = conf.transport_url.partition("://")
-    if scheme == "local":
-        return LocalBus()
-    if scheme == "unix" and rest.startswith("/"):
-        return SocketBus(rest)
-    if scheme in ("rabbit", "amqp", "amqps"):
-        return _rabbit_bus(conf)
-    raise ConfigError(
-        f"[DEFAULT]/transport_url '{scheme}://…' is not known: use local:// (one process), unix:///folder"
-        " (one machine) or rabbit://user:password@host:5672/ (RabbitMQ)"
-    )
-
-
-def _rabbit_bus(conf: Any) -> Bus:
-    from zun.bus.rabbit_url import RabbitOptions, TransportUrlError
-
-    try:
-        from zun.bus.rabbitmq import RabbitBus
-    except ImportError as error:
-        raise ConfigError(
-            "[DEFAULT]/transport_url names RabbitMQ, and the Python package aio-pika is not installed;"
-            " install zun-ng[rabbitmq]"
-        ) from error
-    given = conf.oslo_messaging_rabbit
-    options = RabbitOptions(
-        exchange=conf.control_exchange,
-        topic=conf.compute.topic,
-        **{option.name: given[option.name] for option in rabbit.OPTIONS},
-    )
-    try:
-        return RabbitBus(conf.transport_url, options)
-    except TransportUrlError as error:
-        raise ConfigError(f"[DEFAULT]/transport_url cannot be used: {error}") from error
-
-
-async def run(conf: Any, *, api: bool, compute: bool, ready: Callable[[], None] | None = None) -> None:
-    """Run API and/or agent until SIGTERM or SIGINT. Raises ConfigError, or OSError when the port is taken."""
+async def run(
+    conf: Any, *, api: bool, compute: bool, proxy: bool = False, ready: Callable[[], None] | None = None
+) -> None:
+    """Run API, agent and the proxy of sessions, as asked, until SIGTERM or SIGINT. Raises ConfigError, or OSError when
+    a port is taken."""
     policy = _policy(conf) if api else None
-    listening = _listen(conf) if api else None
     stop = asyncio.Event()
-    async with build(conf) as parts:
-        with _signals(stop), contextlib.ExitStack() as stack:
-            if listening is not None:
-                stack.enter_context(listening)
-            await _serve(parts, listening, policy, compute=compute, ready=ready, stop=stop)
+    with contextlib.ExitStack() as stack:
+        listening = stack.enter_context(_listen(conf)) if api else None
+        sessions = stack.enter_context(_listen_for_sessions(conf)) if proxy else None
+        async with build(conf) as parts:
+            with stopping.on_signals(stop):
+                await _serve(parts, listening, sessions, policy, compute=compute, ready=ready, stop=stop)
 
 
 async def _serve(
     parts: Parts,
     listening: socket.socket | None,
+    sessions: socket.socket | None,
     policy: Policy | None,
     *,
     compute: bool,
@@ -193,6 +57,10 @@ async def _serve(
     if listening is not None and policy is not None:
         tasks.append(asyncio.create_task(_api(parts, listening, policy, stop), name="api"))
         tasks.append(asyncio.create_task(_reaper(parts, stop), name="reaper"))
+        if compute:
+            tasks.append(asyncio.create_task(_cni_daemon(parts.conf), name="cni-daemon"))
+    if sessions is not None:
+        tasks.append(asyncio.create_task(_wsproxy(parts, sessions, stop), name="wsproxy"))
     tasks.append(asyncio.create_task(_announce(agent_ready if compute else None, ready), name="announce"))
     waiter = asyncio.create_task(stop.wait(), name="stop")
     pending: set[asyncio.Task[Any]] = {waiter, *tasks}
@@ -204,12 +72,37 @@ async def _serve(
                     raise task.exception() or AssertionError
     finally:
         stop.set()
-        servers = [task for task in tasks if task.get_name() == "api"]
+        servers = [task for task in tasks if task.get_name() in ("api", "wsproxy")]
         if servers:
             await asyncio.wait(servers, timeout=GRACE + 1)
         for task in [*tasks, waiter]:
             task.cancel()
         await asyncio.gather(*tasks, waiter, return_exceptions=True)
+
+
+async def _cni_daemon(conf: Any) -> None:
+    """A product of one process is its own CNI daemon, where it may plug and its configuration names a socket."""
+    wanted = conf.capsule_driver == "cri" and conf.container_driver != "simulated" and conf.cni_daemon.socket
+    if not wanted or os.geteuid():
+        return
+    daemon = await asyncio.to_thread(importlib.import_module, "zun.cni.daemon")
+    try:
+        async with daemon.serving(conf):
+            await asyncio.Event().wait()
+    except ConfigError as error:  # one of its own serves this node
+        LOG.warning("action=cni-daemon result=not started reason=%s", error)
+
+
+async def _wsproxy(parts: Parts, listening: socket.socket, stop: asyncio.Event) -> None:
+    from zun.wsproxy import service
+
+    try:
+        async with service.serving(parts.conf, parts.db, parts.clock, listening):
+            await stop.wait()
+    except ConfigError as error:  # containers are of use without sessions
+        LOG.warning("action=wsproxy result=not started reason=%s", error)
+        listening.close()
+        await stop.wait()
 
 
 async def _announce(agent_ready: asyncio.Event | None, ready: Callable[[], None] | None) -> None:
@@ -229,7 +122,11 @@ async def _agent(parts: Parts, ready: Callable[[], None]) -> None:
         clock=parts.clock,
         bus=parts.bus,
         runtime=parts.runtime,
+        pods=parts.pods,
+        pod_images=parts.pod_images,
+        pod_network=parts.pod_network,
         images=parts.images,
+        image_store=parts.image_store,
         network=parts.network,
         volumes=parts.volumes,
         placement=parts.placement,
@@ -270,8 +167,7 @@ async def _api(parts: Parts, listening: socket.socket, policy: Policy, stop: asy
             yield
 
     conf = parts.conf
-    identity = LocalIdentity(parts.db, conf, parts.clock)
-    application = create_app(parts.control(), identity, policy)
+    application = create_app(parts.control(), parts.identity, policy)
     tls = {"ssl_certfile": conf.api.ssl_cert_file, "ssl_keyfile": conf.api.ssl_key_file}
     server = Server(
         uvicorn.Config(
@@ -283,6 +179,7 @@ async def _api(parts: Parts, listening: socket.socket, policy: Policy, stop: asy
             access_log=False,
             log_config=None,
             server_header=False,
+            forwarded_allow_ips=list(conf.api.trusted_proxies),
             timeout_graceful_shutdown=GRACE,
             backlog=2048,
             **(tls if conf.api.enable_ssl_api else {}),
@@ -294,6 +191,12 @@ async def _api(parts: Parts, listening: socket.socket, policy: Policy, stop: asy
     finally:
         server.should_exit = True
         await serving
+
+
+def _listen_for_sessions(conf: Any) -> socket.socket:
+    from zun.wsproxy import service
+
+    return service.listen(conf)
 
 
 def _listen(conf: Any) -> socket.socket:
@@ -308,15 +211,3 @@ def _listen(conf: Any) -> socket.socket:
         raise
     listening.setblocking(False)
     return listening
-
-
-@contextlib.contextmanager
-def _signals(stop: asyncio.Event) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(number)

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.support.api import Api, make_api
+from tests.support.containers import Plane, make_plane
 
 
 @pytest.fixture
@@ -25,3 +26,11 @@ def member(api: Api) -> httpx.AsyncClient:
 @pytest.fixture
 def admin(api: Api) -> httpx.AsyncClient:
     return api.admin
+
+
+@pytest.fixture
+async def plane(tmp_path: Path) -> AsyncIterator[Plane]:
+    """With one host, which takes capsules too; modules that want another have their own."""
+    async with make_plane(tmp_path) as made:
+        await made.add_host(capsules=True)
+        yield made

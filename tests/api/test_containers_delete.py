@@ -105,14 +105,82 @@ async def test_force_takes_over_from_a_delete_that_hangs(plane: Plane) -> None:
     assert left.params["force"] is True
 
 
-async def test_delete_is_accepted_while_the_host_is_down(plane: Plane) -> None:
-    """S3.2: done when the node returns."""
+async def test_delete_is_accepted_while_the_host_is_down_and_frees_at_once(plane: Plane) -> None:
+    """S3.2: done when the node returns; quota and allocation are free before, and given back once."""
+    kept = (await plane.create(plane.client(), "Stopped"))["uuid"]
     uuid = (await plane.create(plane.client(), "Stopped"))["uuid"]
     await plane.host_down()
+    for _ in range(2):
+        assert (await plane.client().delete(f"{URL}/{uuid}")).status_code == 204
+        (left,) = await plane.operations(uuid)
+        assert (left.host, left.params["freed"], left.params["force"]) == ("node1", True, False)
+        assert await plane.api.control.placement.allocation(uuid) is None
+        assert (await plane.usage())["containers"] == 1
+    shown = (await plane.client().get(f"{URL}/{uuid}")).json()
+    assert (shown["status"], shown["status_detail"]) == ("Deleting", "Host down")
+    assert shown["status_reason"].endswith("It is removed when the host is back.")
+    assert (await plane.client("admin").delete(f"{URL}/{uuid}?force=true")).status_code == 204
+    assert (await plane.usage())["containers"] == 1
+    assert await plane.api.control.placement.allocation(kept) is not None
+
+
+async def test_a_host_that_goes_down_after_the_delete_frees_when_it_is_asked_again(plane: Plane) -> None:
+    uuid = (await plane.create(plane.client(), "Stopped"))["uuid"]
     assert (await plane.client().delete(f"{URL}/{uuid}")).status_code == 204
+    assert (await plane.usage())["containers"] == 1
+    await plane.host_down()
+    assert (await plane.client().delete(f"{URL}/{uuid}")).status_code == 204
+    assert (await plane.usage())["containers"] == 0
+    assert await plane.api.control.placement.allocation(uuid) is None
     (left,) = await plane.operations(uuid)
-    assert left.host == "node1"
-    assert await plane.api.control.placement.allocation(uuid) is not None
+    assert left.params["freed"] is True
+
+
+async def test_placement_away_does_not_refuse_the_delete(plane: Plane) -> None:
+    uuid = (await plane.create(plane.client(), "Stopped"))["uuid"]
+    await plane.host_down()
+    plane.placement.down = True
+    assert (await plane.client().delete(f"{URL}/{uuid}")).status_code == 204
+    assert (await plane.usage())["containers"] == 0
+
+
+async def test_the_operator_may_keep_it_until_the_host_is_back(tmp_path: Path) -> None:
+    async with make_plane(tmp_path, {"compute.free_on_lost_host": "false"}) as plane:
+        await plane.add_host()
+        uuid = (await plane.create(plane.client(), "Stopped"))["uuid"]
+        await plane.host_down()
+        for _ in range(2):
+            assert (await plane.client().delete(f"{URL}/{uuid}")).status_code == 204
+        (left,) = await plane.operations(uuid)
+        assert "freed" not in left.params
+        assert await plane.api.control.placement.allocation(uuid) is not None
+        assert (await plane.usage())["containers"] == 1
+
+
+async def test_what_is_being_made_on_a_host_that_went_down_may_be_deleted(plane: Plane) -> None:
+    uuid = (await plane.create(plane.client(), None))["uuid"]
+    assert (await plane.client().delete(f"{URL}/{uuid}")).status_code == 409
+    await plane.host_down()
+    assert (await plane.client().delete(f"{URL}/{uuid}")).status_code == 204
+    assert [left.kind for left in await plane.operations(uuid)] == ["delete"]
+
+
+async def test_a_container_on_a_host_that_is_down_is_shown_as_last_known(plane: Plane) -> None:
+    """S3.2: by the record, with the host's state; the host's name for admins only."""
+    client, admin = plane.client(), plane.client("admin")
+    uuid = (await plane.create(client, "Running"))["uuid"]
+    assert (await client.get(f"{URL}/{uuid}")).json()["status_detail"] != "Host down"
+    await plane.host_down()
+    shown = (await client.get(f"{URL}/{uuid}")).json()
+    assert (shown["status"], shown["status_detail"]) == ("Running", "Host down")
+    assert shown["status_reason"] == "The container's host was declared down. This is the last known state."
+    assert "host node1 was declared down" in (await admin.get(f"{URL}/{uuid}")).json()["status_reason"]
+    await plane.set_service(forced_down=False)
+    plane.clock.ahead += timedelta(seconds=200)
+    reason = (await client.get(f"{URL}/{uuid}")).json()["status_reason"]
+    assert reason.startswith("The container's host has not been heard of since 20")
+    await plane.set_row(uuid, status="Error", status_reason="its own")
+    assert (await client.get(f"{URL}/{uuid}")).json()["status_reason"] == "its own"
 
 
 async def test_force_frees_at_once_while_the_host_is_down(plane: Plane) -> None:

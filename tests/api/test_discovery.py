@@ -167,3 +167,9 @@ async def test_cors(tmp_path: Path) -> None:
         assert answer.headers["x-openstack-request-id"]
         foreign = await client.options("/v1/registries", headers=ask | {"Origin": "https://evil.example.org"})
         assert "access-control-allow-origin" not in foreign.headers
+
+
+async def test_links_are_made_of_the_public_endpoint_when_it_is_configured(tmp_path: Path) -> None:
+    async with make_api(tmp_path, {"api.public_endpoint": "https://containers.example.org:9517/"}) as api:
+        body = (await api.client(token=None).get("/")).json()
+    assert body["versions"][0]["links"] == [{"href": "https://containers.example.org:9517/v1/", "rel": "self"}]

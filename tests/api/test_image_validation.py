@@ -44,7 +44,13 @@ async def test_a_known_image_is_created_and_the_chosen_host_is_asked(plane: Plan
     assert (await plane.client().post("/v1/containers", json=BODY)).status_code == 202
     ((host, method, asked),) = plane.bus.calls
     assert (host, method) == ("node1", "image_exists")
-    assert asked == {"image": "cirros", "image_driver": "docker", "image_pull_policy": None, "registry_id": None}
+    assert asked == {
+        "image": "cirros",
+        "image_driver": "docker",
+        "image_pull_policy": None,
+        "registry_id": None,
+        "image_uuid": None,
+    }
 
 
 @pytest.mark.parametrize(

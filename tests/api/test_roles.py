@@ -14,8 +14,10 @@ from tests.support.api import fault
 from tests.support.containers import Plane, make_plane
 from zun.api.routes import ROUTES
 from zun.api.table import Route
-from zun.store.tables import containers, local_tokens, operations, quota_classes, quotas, registries, services
+from zun.store.tables import containers, images, local_tokens, operations, quota_classes, quotas, registries, services
 
+NETWORK = "7c3f6a52-1b0e-4f53-9d2a-6f0c1a2b3c4d"
+CAPSULE = {"kind": "capsule", "metadata": {}, "spec": {"containers": [{"image": "cirros"}]}}
 BODIES: dict[str, Any] = {
     "container.create": {"image": "cirros"},
     "container.update": {"name": "renamed"},
@@ -29,6 +31,9 @@ BODIES: dict[str, Any] = {
     "container.remove_security_group": {"name": "default"},
     "registry.create": {"registry": {"domain": "d"}},
     "registry.update": {"registry": {"domain": "d"}},
+    "capsule.create": {"template": CAPSULE},
+    "image.pull": {"repo": "cirros", "host": "node1"},
+    "network.create": {"neutron_net_id": NETWORK, "name": "theirs"},
     "quota.update": {"cpu": 1},
     "quota_class.update": {"cpu": 1},
     "service.enable": {"host": "node1", "binary": "zun-compute"},
@@ -41,7 +46,7 @@ QUERIES = {
     "container.network_detach": "?network=n",
     "container.get_archive": "?path=/",
 }
-TABLES = (containers, operations, registries, services, quotas, quota_classes, local_tokens)
+TABLES = (containers, images, operations, registries, services, quotas, quota_classes, local_tokens)
 
 
 @pytest.fixture
@@ -57,11 +62,18 @@ async def _things(plane: Plane) -> dict[str, str]:
     made = await plane.create(owner, name="theirs")
     answer = await owner.post("/v1/registries", json={"registry": {"domain": "d", "name": "theirs"}})
     (action,) = (await owner.get(f"/v1/containers/{made['uuid']}/container_actions")).json()["containerActions"]
+    capsule = (await owner.post("/v1/capsules", json={"template": CAPSULE})).json()["uuid"]
     return {
-        "container_ident": made["uuid"], "registry_ident": answer.json()["registry"]["uuid"],
+        "container_ident": made["uuid"], "capsule_ident": capsule, "registry_ident": answer.json()["registry"]["uuid"],
         "request_ident": action["request_id"], "project_id": "proj1", "quota_class_name": "default",
         "host_ident": "node1", "host": "node1", "binary": "zun-compute",
+        "image_id": await _image(plane), "image": "cirros", "neutron_net_id": NETWORK,
     }  # fmt: skip
+
+
+async def _image(plane: Plane) -> str:
+    answer = await plane.client("admin").post("/v1/images", json={"repo": "cirros:theirs", "host": "node1"})
+    return str(answer.json()["uuid"])
 
 
 async def _call(client: httpx.AsyncClient, route: Route, things: dict[str, str]) -> httpx.Response:

@@ -22,7 +22,7 @@ from zun.domain.container import Container
 from zun.policies import list_rules
 from zun.store import containers, registries
 
-MINE = ("service", "host", "availability_zone", "quota", "quota_class", "registry")
+MINE = ("service", "host", "availability_zone", "quota", "quota_class", "registry", "image")
 CONTRACT = {
     # operation: (method, path, first version, success, rule)
     "host.list": ("GET", "/hosts", 4, 200, "host:get_all"),
@@ -44,6 +44,11 @@ CONTRACT = {
     "registry.create": ("POST", "/registries", 1, 201, "registry:create"),
     "registry.show": ("GET", "/registries/{registry_ident}", 1, 200, "registry:get_one"),
     "registry.update": ("PATCH", "/registries/{registry_ident}", 1, 200, "registry:update"),
+    "image.list": ("GET", "/images", 1, 200, "image:get_all"),
+    "image.pull": ("POST", "/images", 1, 202, "image:pull"),
+    "image.show": ("GET", "/images/{image_id}", 1, 200, "image:get_one"),
+    "image.delete": ("DELETE", "/images/{image_id}", 1, 200, "image:delete"),
+    "image.search": ("GET", "/images/{image}/search", 1, 200, "image:search"),
     "registry.delete": ("DELETE", "/registries/{registry_ident}", 1, 204, "registry:delete"),
 }
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import control_plane, engine_burst, idle, throughput
+from tests.bench import capsules, cni, control_plane, engine_burst, idle, sessions, throughput
 from tests.bench.figure import Figure
 from tests.support.engine import Engine
 from tests.support.product import Product
@@ -24,6 +24,9 @@ SECTIONS = {
     "burst": engine_burst.measure,
     "throughput": throughput.measure,
     "idle": idle.measure,
+    "cni": cni.measure,
+    "capsules": capsules.measure,
+    "sessions": sessions.measure,
 }
 
 

@@ -186,8 +186,12 @@ async def test_ports_are_found_again_s1_21(make: Callable[..., LocalNetwork]) ->
     (first,) = await network.ensure_ports(one, asked)
     assert await network.ensure_ports(one, asked) == [first]
     row = await network.default_network("blue")
+    options = {
+        "com.docker.network.driver.mtu": "1400",
+        "com.docker.network.bridge.name": f"zbr{row['uuid'].replace('-', '')[:11]}",
+    }
     assert first.engine_network == EngineNetwork(
-        f"zun-{row['uuid']}", "10.208.16.0/20", "10.208.16.1", "bridge", {"com.docker.network.driver.mtu": "1400"}
+        f"zun-{row['uuid']}", "10.208.16.0/20", "10.208.16.1", "bridge", options
     )
     assert (first.network_id, first.subnet_id) == (row["uuid"], row["subnet_uuid"])
     assert (first.address, first.version, first.preserve_on_delete) == ("10.208.16.2", 4, False)
@@ -346,3 +350,75 @@ def test_first_free_is_the_lowest_that_overlaps_nothing(taken: list[IPv4Network]
     pool = IPv4Network("10.0.0.0/22")
     free = [one for one in pool.subnets(new_prefix=prefix) if not any(one.overlaps(each) for each in taken)]
     assert first_free(pool, prefix, taken) == (free[0] if free else None)
+
+
+async def test_attach_and_detach_are_idempotent_and_give_the_address_back(
+    network: LocalNetwork, runtime: SimulatedRuntime, db: Database
+) -> None:
+    box = container()
+    (wanted,) = await network.resolve(ADA, [])
+    runtime.adopt(EngineSpec(box.uuid, "test/host", "busybox", "c"))
+    (first,) = await network.attach(box, wanted)
+    assert await network.attach(box, wanted) == [first]
+    assert runtime.joined(box.uuid) == [f"zun-{wanted.network_id}"]
+    for _ in range(2):
+        await network.detach(box, wanted.network_id)
+    assert runtime.joined(box.uuid) == []
+    async with db.read() as connection:
+        assert not await local_networks.ports_of(connection, box.uuid)
+        assert not await local_networks.address_taken(connection, wanted.network_id, 2)
+
+
+async def test_detach_without_a_container_in_the_engine(network: LocalNetwork, db: Database) -> None:
+    box = container()
+    (wanted,) = await network.resolve(ADA, [])
+    await network.ensure_ports(box, [wanted])
+    await network.detach(box, wanted.network_id)
+    async with db.read() as connection:
+        assert not await local_networks.ports_of(connection, box.uuid)
+
+
+async def test_the_engine_that_does_not_answer_keeps_the_address(
+    network: LocalNetwork, runtime: SimulatedRuntime, db: Database
+) -> None:
+    """The container may still be on the bridge: the address cannot be another's."""
+    box = container()
+    (wanted,) = await network.resolve(ADA, [])
+    await network.ensure_ports(box, [wanted])
+    runtime.faults.unreachable = True
+    with pytest.raises(EngineUnreachable):
+        await network.detach(box, wanted.network_id)
+    async with db.read() as connection:
+        assert await local_networks.address_taken(connection, wanted.network_id, 2)
+
+
+async def test_a_network_with_ports_is_not_removed_though_the_engine_knows_of_none(
+    network: LocalNetwork, runtime: SimulatedRuntime
+) -> None:
+    """Interfaces of capsules are on the engine's bridge behind its back."""
+    asked = await network.resolve(ADA, [])
+    one = container()
+    await network.make_network(asked[0].network_id)
+    await network.ensure_ports(one, asked)
+    with pytest.raises(Conflict, match="has ports"):
+        await network.remove_network(asked[0].network_id)
+    assert not await network.is_idle(asked[0].network_id)
+    await network.release_ports(one.uuid)
+    assert await network.remove_network(asked[0].network_id)
+    assert await network.is_idle(str(uuid4()))
+
+
+async def test_make_and_remove_the_bridge(network: LocalNetwork, runtime: SimulatedRuntime) -> None:
+    box = container()
+    (wanted,) = await network.resolve(ADA, [])
+    name = await network.make_network(wanted.network_id)
+    assert name in runtime.networks
+    runtime.adopt(EngineSpec(box.uuid, "test/host", "busybox", "c"))
+    await network.attach(box, wanted)
+    with pytest.raises(Conflict, match="in use"):
+        await network.remove_network(wanted.network_id)
+    await network.detach(box, wanted.network_id)
+    assert await network.remove_network(wanted.network_id)
+    assert not await network.remove_network(wanted.network_id)
+    with pytest.raises(NetworkNotFound):
+        await network.make_network("nonsense")

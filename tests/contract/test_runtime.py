@@ -1,9 +1,9 @@
-"""The runtime port's contract, on every runtime."""
+"""The runtime port's contract, on every runtime: the life of a container."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import cast
@@ -11,41 +11,14 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.runtimes import Bench, DockerBench, SimulatedBench
+from tests.support.runtimes import Bench, seen, state
 from tests.support.wait import eventually
 from zun.domain.errors import (
     EngineConflict,
-    EngineError,
     EngineNotFound,
-    ImageFailed,
 )
-from zun.domain.observed import Observed
-from zun.runtime.base import Event, Runtime
+from zun.runtime.base import Runtime
 from zun.runtime.fingerprint import spec_hash
-
-
-@pytest.fixture(params=[pytest.param("docker", marks=pytest.mark.engine), "simulated"])
-async def bench(request: pytest.FixtureRequest) -> AsyncIterator[Bench]:
-    made: Bench
-    if request.param == "docker":
-        made = DockerBench(request.getfixturevalue("busybox"), request.getfixturevalue("engine"))
-    else:
-        made = SimulatedBench("busybox:latest")
-    try:
-        await made.runtime.connect()
-        yield made
-    finally:
-        await made.close()
-
-
-async def seen(bench: Bench, uuid: str) -> Observed:
-    found = await bench.runtime.inspect(uuid)
-    assert found is not None
-    return found
-
-
-async def state(bench: Bench, uuid: str) -> str:
-    return (await seen(bench, uuid)).state
 
 
 async def test_it_is_a_runtime(bench: Bench) -> None:
@@ -222,130 +195,3 @@ async def test_restart_policy_brings_a_crashed_container_back(bench: Bench) -> N
         return found.state == "running" and found.started_at != before
 
     await eventually(cast("Callable[[], bool]", back), 15, "the engine restarts the container")
-
-
-async def test_execute_gives_output_and_exit_code(bench: Bench) -> None:
-    uuid = await bench.running()
-    result = await bench.runtime.execute(uuid, ["echo", "%d %s {}", "two"], 10)
-    assert (result.output, result.exit_code) == ("%d %s {} two\n", 0)
-    assert (await bench.runtime.execute(uuid, ["sh", "-c", "exit 3"], 10)).exit_code == 3
-    missing = await bench.runtime.execute(uuid, ["no-such-program"], 10)
-    assert missing.exit_code in (126, 127)
-    assert "not found" in missing.output
-
-
-async def test_execute_beyond_its_limit_is_a_conflict(bench: Bench) -> None:
-    uuid = await bench.running()
-    begun = asyncio.get_running_loop().time()
-    with pytest.raises(EngineConflict, match=r"0\.3 seconds"):
-        await bench.runtime.execute(uuid, ["sleep", "600"], 0.3)
-    assert asyncio.get_running_loop().time() - begun < 5
-
-
-@pytest.mark.parametrize("verb", ["execute", "top", "stats", "resize"])
-async def test_looking_inside_needs_a_running_container(bench: Bench, verb: str) -> None:
-    uuid = await bench.created()
-    calls: dict[str, Callable[[], Awaitable[object]]] = {
-        "execute": lambda: bench.runtime.execute(uuid, ["true"], 5),
-        "top": lambda: bench.runtime.top(uuid, None),
-        "stats": lambda: bench.runtime.stats(uuid),
-        "resize": lambda: bench.runtime.resize(uuid, height=20, width=80),
-    }
-    with pytest.raises(EngineConflict, match="not running"):
-        await calls[verb]()
-
-
-async def test_top_shows_the_processes(bench: Bench) -> None:
-    uuid = await bench.running()
-    found = await bench.runtime.top(uuid, None)
-    assert "PID" in found["Titles"]
-    assert any("sleep 3600" in " ".join(row) for row in found["Processes"])
-    with pytest.raises(EngineError, match="ps: error"):
-        await bench.runtime.top(uuid, "%s%d")
-
-
-async def test_stats_are_one_sample(bench: Bench) -> None:
-    uuid = await bench.running(memory_mib=64)
-    found = await bench.runtime.stats(uuid)
-    assert found.memory_limit_mib == 64
-    assert 0 <= found.memory_usage_mib <= 64
-    assert found.cpu_percent >= 0
-
-
-async def test_resize_of_a_terminal(bench: Bench) -> None:
-    uuid = await bench.running(tty=True, stdin=True)
-    await bench.runtime.resize(uuid, height=30, width=100)
-    assert await state(bench, uuid) == "running"
-
-
-async def test_update_changes_the_limits(bench: Bench) -> None:
-    uuid = await bench.running(memory_mib=64, cpu_millicores=200)
-    await bench.runtime.update(uuid, cpu_millicores=None, memory_mib=128, swap_mib=0)
-    assert (await bench.runtime.stats(uuid)).memory_limit_mib == 128
-    await bench.runtime.update(uuid, cpu_millicores=500, memory_mib=32, swap_mib=0)
-    assert (await bench.runtime.stats(uuid)).memory_limit_mib == 32
-
-
-async def test_events_tell_what_happens_from_the_call_on(bench: Bench) -> None:
-    before = await bench.created()
-    await bench.runtime.remove(before, force=True)
-    stream = bench.runtime.events()
-    uuid = await bench.running()
-    await bench.crash(uuid)
-    await bench.reaches(uuid, "exited")
-    await bench.runtime.remove(uuid, force=True)
-    told: list[Event] = []
-    async with asyncio.timeout(10):
-        async for event in stream:
-            if event.owner == bench.owner and event.uuid != before:
-                told.append(event)
-            if event.uuid == uuid and event.action == "destroy":
-                break
-    assert {event.uuid for event in told} == {uuid}
-    actions = [event.action for event in told]
-    assert [word for word in actions if word in ("create", "start", "die", "destroy")] == [
-        "create",
-        "start",
-        "die",
-        "destroy",
-    ]
-
-
-async def test_networks_are_made_once_and_removed_when_empty(bench: Bench) -> None:
-    network = bench.network()
-    await asyncio.gather(*(bench.runtime.ensure_network(network) for _ in range(5)))
-    assert await bench.runtime.list_networks(bench.prefix) == [network.name]
-    uuid = await bench.created(attachments=[bench.attachment(network)])
-    with pytest.raises(EngineConflict):
-        await bench.runtime.remove_network(network.name)
-    await bench.runtime.remove(uuid, force=True)
-    await bench.runtime.remove_network(network.name)
-    await bench.runtime.remove_network(network.name)
-    assert await bench.runtime.list_networks(bench.prefix) == []
-
-
-async def test_network_of_the_name_with_another_subnet_is_a_conflict(bench: Bench) -> None:
-    network = bench.network()
-    await bench.runtime.ensure_network(network)
-    with pytest.raises(EngineConflict, match=network.name):
-        await bench.runtime.ensure_network(replace(bench.network(), name=network.name))
-
-
-async def test_create_makes_its_networks(bench: Bench) -> None:
-    network, other = bench.network(), bench.network()
-    await bench.running(attachments=[bench.attachment(network), bench.attachment(other)])
-    assert set(await bench.runtime.list_networks(bench.prefix)) == {network.name, other.name}
-
-
-async def test_images_are_found_and_missed(bench: Bench) -> None:
-    found = await bench.runtime.image(bench.image)
-    assert found is not None
-    assert found.size > 0
-    assert await bench.runtime.image("zun-test/absent:never") is None
-    await bench.runtime.remove_image("zun-test/absent:never")
-
-
-async def test_pull_of_no_reference_is_no_retry(bench: Bench) -> None:
-    with pytest.raises(ImageFailed, match="Image UPPER/bad::: is not a valid reference") as caught:
-        await bench.runtime.pull("UPPER/bad:::", None, lambda state: None)
-    assert not caught.value.retryable

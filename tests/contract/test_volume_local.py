@@ -23,6 +23,7 @@ from zun.domain.errors import (
     Conflict,
     VolumeAttachFailed,
     VolumeCreateFailed,
+    VolumeDetachFailed,
     VolumeInUse,
     VolumeNotFound,
     VolumeNotUsable,
@@ -30,7 +31,7 @@ from zun.domain.errors import (
 from zun.store import volume_mappings
 from zun.store.database import Database
 from zun.store.tables import local_volumes
-from zun.volume import command, image_file, mounts
+from zun.volume import command, filesystem, image_file, mounts
 from zun.volume.local import LocalVolumes
 
 ADA = Caller(user_id="ada", project_id="blue")
@@ -232,7 +233,7 @@ async def test_full_disk_is_one_sentence(
     async def full(*arguments: str, deadline: float = 0) -> str:
         raise command.CommandFailed("mkfs.ext4: write failed: No space left on device")
 
-    monkeypatch.setattr(image_file, "checked", full)
+    monkeypatch.setattr(filesystem, "checked", full)
     with pytest.raises(VolumeCreateFailed) as raised:
         await volumes.create(ADA, 1, "full")
     assert raised.value.message == "The volume of 1 GiB could not be made: the disk is full."
@@ -265,7 +266,7 @@ async def test_cancelled_create_leaves_nothing(
         began.set()
         return await command.checked("sleep", "60")
 
-    monkeypatch.setattr(image_file, "checked", slow)
+    monkeypatch.setattr(filesystem, "checked", slow)
     task = asyncio.create_task(volumes.create(ADA, 1, "late"))
     await began.wait()
     task.cancel()
@@ -278,7 +279,7 @@ async def test_a_file_with_a_signature_is_not_formatted(tmp_path: Path) -> None:
     path = tmp_path / "mine.img"
     await image_file.make(path, 1, "ext4")
     with pytest.raises(command.CommandFailed, match="is not formatted"):
-        await image_file._format(path, "ext4")
+        await filesystem.make(str(path), "ext4")
     with pytest.raises(FileExistsError):
         await image_file.make(path, 1, "ext4")
     assert path.exists()
@@ -287,7 +288,7 @@ async def test_a_file_with_a_signature_is_not_formatted(tmp_path: Path) -> None:
 async def test_a_busy_mount_is_told_and_can_be_tried_again(volumes: LocalVolumes) -> None:
     one = mapping(await volumes.create(ADA, 1, "busy"))
     path, _ = await volumes.attach(one)
-    with open(f"{path}/held", "w"), pytest.raises(VolumeAttachFailed, match="busy"):  # noqa: ASYNC230
+    with open(f"{path}/held", "w"), pytest.raises(VolumeDetachFailed, match="busy"):  # noqa: ASYNC230
         await volumes.detach(one)
     await volumes.detach(one)
     assert mounts.source_of(Path(path)) is None

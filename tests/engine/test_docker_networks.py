@@ -8,7 +8,10 @@ from ipaddress import IPv6Network
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from tests.support.runtimes import DockerBench, conf_with
+from zun.domain.errors import EngineError
 from zun.domain.observed import Attachment, EngineNetwork
 from zun.runtime.docker import DockerRuntime
 
@@ -109,3 +112,67 @@ async def test_network_that_went_before_the_start_is_made_again(docker: DockerBe
     uuid = await docker.running(attachments=[first, second])
     assert done == [second.network_id]
     assert set(joined(docker, uuid)) == {first.network_id, second.network_id}
+
+
+async def addresses(docker: DockerBench, uuid: str) -> str:
+    return (await docker.runtime.execute(uuid, ["ip", "-4", "addr"], 10)).output
+
+
+async def test_a_network_joined_later_has_its_address_and_stays_over_a_restart(docker: DockerBench) -> None:
+    first, second = docker.attachment(docker.network()), docker.attachment(docker.network(), index=33)
+    uuid = await docker.running(attachments=[first])
+    await docker.runtime.connect_network(uuid, [second])
+    assert f"inet {second.address}/24" in await addresses(docker, uuid)
+    await docker.runtime.reboot(uuid, 0)
+    shown = await addresses(docker, uuid)
+    assert f"inet {first.address}/24" in shown
+    assert f"inet {second.address}/24" in shown
+
+
+async def test_a_network_left_is_not_joined_again_by_a_restart(docker: DockerBench) -> None:
+    """Also the last one, to which Docker itself returns: its address may be another's by then."""
+    first, second = docker.attachment(docker.network()), docker.attachment(docker.network())
+    uuid = await docker.running(attachments=[first, second])
+    await docker.runtime.disconnect_network(uuid, first.engine_network.name)
+    await docker.runtime.reboot(uuid, 0)
+    assert set(joined(docker, uuid)) == {second.network_id}
+    await docker.runtime.disconnect_network(uuid, second.engine_network.name)
+    await docker.runtime.reboot(uuid, 0)
+    assert "eth" not in await addresses(docker, uuid)
+    for network in (first.network_id, second.network_id):
+        docker.engine.remove_network(network)
+
+
+async def test_networks_change_while_stopped_and_paused(docker: DockerBench) -> None:
+    first, second = docker.attachment(docker.network()), docker.attachment(docker.network(), index=44)
+    uuid = await docker.created(attachments=[first])
+    await docker.runtime.disconnect_network(uuid, first.engine_network.name)
+    await docker.runtime.start(uuid)
+    await docker.runtime.pause(uuid)
+    await docker.runtime.connect_network(uuid, [second])
+    await docker.runtime.unpause(uuid)
+    assert set(joined(docker, uuid)) == {second.network_id}
+    assert f"inet {second.address}/24" in await addresses(docker, uuid)
+
+
+async def test_a_refused_network_is_not_taken_for_joined(docker: DockerBench) -> None:
+    network = docker.network()
+    taken = await docker.running(attachments=[docker.attachment(network, index=9)])
+    uuid = await docker.running()
+    wanted = docker.attachment(network, index=9)
+    for _ in range(2):
+        with pytest.raises(EngineError):
+            await docker.runtime.connect_network(uuid, [wanted])
+    assert "eth" not in await addresses(docker, uuid)
+    await docker.runtime.remove(taken, force=True)
+    await docker.runtime.connect_network(uuid, [wanted])
+    assert f"inet {wanted.address}/24" in await addresses(docker, uuid)
+
+
+async def test_leaving_a_network_that_was_removed_behind_our_back(docker: DockerBench) -> None:
+    attachment = docker.attachment(docker.network())
+    uuid = await docker.created(attachments=[attachment])
+    docker.engine.remove_network(attachment.network_id)
+    await docker.runtime.disconnect_network(uuid, attachment.engine_network.name)
+    assert set(joined(docker, uuid)) == {"none"}
+    await docker.runtime.start(uuid)

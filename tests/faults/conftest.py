@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.faults.cloud_rig import FaultRig
 from tests.support.cloud import SETTLED, Cloud
 from tests.support.engine import Engine
 from tests.support.product import Product
 from tests.support.registry import Registry, start_registry
+from tests.support.testbed import Testbed
 from tests.support.wait import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -43,6 +45,27 @@ def mortal(tmp_path_factory: pytest.TempPathFactory, engine: Engine, registry: R
     finally:
         product.stop()
         assert not product.remains(), product.remains()
+
+
+@pytest.fixture(scope="module")
+def running_rig(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, testbed: Testbed, engine: Engine
+) -> Iterator[FaultRig]:
+    """A module names its ``OPTIONS``. Image and network are there from the beginning."""
+    made = FaultRig(tmp_path_factory.mktemp("faults"), testbed, engine, **request.module.OPTIONS)
+    try:
+        made.start()
+        made.remove(made.running("pull"))
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def rig(running_rig: FaultRig) -> Iterator[FaultRig]:
+    """For the rows of a module. After each of them all works again, and no container is left."""
+    yield running_rig
+    running_rig.recover()
 
 
 def trap(point: str, mark: Path) -> dict[str, str]:

@@ -3,6 +3,9 @@
 Points of an operation are its steps (``before:<step>``, ``after:<step>``), ``claimed`` (the node took the operation),
 ``before:end`` and ``after:end`` (the transaction that ends it); of the API: ``scheduled`` (allocation taken, nothing
 written) and ``recorded`` (row and operation written, nobody told). The trap goes off once: it leaves a mark beside.
+
+With ZUN_KILL_ORDER=<file> it is another process that is killed, at the point and of the number that the file has:
+``<kind>:<point> <pid>``. The file goes when that is done.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 
 KIND, _, POINT = os.environ.get("ZUN_KILL_AT", ":").partition(":")
 MARK = Path(os.environ.get("ZUN_KILL_MARK", "/nonexistent"))
+ORDER = Path(os.environ.get("ZUN_KILL_ORDER", "/nonexistent"))
 
 
 def trap(kind: str, point: str) -> None:
@@ -24,6 +28,11 @@ def trap(kind: str, point: str) -> None:
     if (kind, point) == (KIND, POINT) and not MARK.exists():
         MARK.write_text(f"{kind}:{point}\n")
         os.kill(os.getpid(), signal.SIGKILL)
+    if ORDER.exists():
+        wanted, pid = ORDER.read_text().split()
+        if wanted == f"{kind}:{point}":
+            os.kill(int(pid), signal.SIGKILL)
+            ORDER.unlink()
 
 
 def arm() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.capsule_cloud import CapsuleCloud, DockerCapsuleCloud
 from tests.support.cloud import Cloud
 from tests.support.engine import Engine
 from tests.support.product import Product
@@ -87,3 +88,29 @@ def api(user: StockClient) -> Iterator[StockApi]:
     """zunclient's Python interface for the user of ``team``."""
     with StockApi(user) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def default_registry() -> str:
+    """Of products with capsules; none, unless a module has its own."""
+    return ""
+
+
+@pytest.fixture(scope="module", params=[CapsuleCloud, DockerCapsuleCloud], ids=["cri", "docker"])
+def capsules_running(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, engine: Engine, default_registry: str
+) -> Iterator[CapsuleCloud]:
+    made: CapsuleCloud = request.param(tmp_path_factory.mktemp("capsules"), engine)
+    if default_registry:
+        made.product.conf(docker={"default_registry": default_registry})
+    try:
+        yield made.start()
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def capsules(capsules_running: CapsuleCloud) -> Iterator[CapsuleCloud]:
+    """A machine that takes capsules, once in each engine. Emptied after each test; then nothing of any is left."""
+    yield capsules_running
+    capsules_running.clear()

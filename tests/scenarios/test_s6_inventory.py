@@ -63,6 +63,17 @@ def test_s6_5_a_disabled_or_forced_down_node_gets_no_containers_at_once(cloud: C
         assert cloud.running()
 
 
+def test_s6_5_a_node_that_placement_knew_as_disabled_is_chosen_as_soon_as_it_is_enabled(cloud: Cloud) -> None:
+    (service,) = cloud.get("/services")["services"]
+    query = {"host": service["host"], "binary": "zun-compute"}
+    for _ in range(5):  # the node's own report is a minute away
+        for path in ("disable", "enable"):
+            assert cloud.http.put(f"/v1/services/{path}", params=query).status_code == 200
+            (provider,) = cloud.product.query("SELECT traits FROM local_providers")
+            assert ("COMPUTE_STATUS_DISABLED" in provider["traits"]) == (path == "disable")
+        assert cloud.create()["status"] == "Creating"
+
+
 def test_s6_7_zone_and_runtime_are_respected(cloud: Cloud) -> None:
     assert cloud.create(availability_zone="nova")["status"] == "Creating"
     assert cloud.create(availability_zone="elsewhere")["status_reason"] == NO_HOST

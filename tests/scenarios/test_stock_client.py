@@ -5,6 +5,8 @@ Each process takes a second or two: commands that belong together share a test, 
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -175,6 +177,48 @@ def test_a_file_and_a_named_volume_are_mounted(team: Cloud, user: StockClient, t
         team.product.cli("volume", "delete", "kept", "--project", "team")
 
 
+def test_copying_files_in_and_out(team: Cloud, user: StockClient, tmp_path: Path) -> None:
+    uuid = team.running(name="copies")["uuid"]
+    (tmp_path / "in").mkdir()
+    content = os.urandom(5 * 1024 * 1024)
+    (tmp_path / "in" / "data").write_bytes(content)
+    (tmp_path / "out").mkdir()
+    user.text("appcontainer", "cp", f"{tmp_path}/in/data", "copies:/tmp")
+    inside = user.raw("appcontainer", "exec", "copies", "sha256sum", "/tmp/data")
+    assert inside.stdout.split()[0] == hashlib.sha256(content).hexdigest()
+    user.text("appcontainer", "cp", "copies:/tmp/data", str(tmp_path / "out"))
+    assert (tmp_path / "out" / "data").read_bytes() == content
+    team.act(uuid, "pause")
+    team.wait(uuid, "Paused")
+    missing, folder, paused = together(
+        lambda: user.raw("appcontainer", "cp", "copies:/tmp/nothing", str(tmp_path)),
+        lambda: user.raw("appcontainer", "cp", f"{tmp_path}/in/data", "copies:/nowhere"),
+        lambda: user.raw("appcontainer", "cp", "copies:/etc/hostname", str(tmp_path)),
+    )
+    refused(missing, 400, f"Could not find the file /tmp/nothing in container zun-{uuid}")
+    refused(folder, 400, f"Could not find the file /nowhere in container zun-{uuid}")
+    assert paused.returncode == 0
+    assert (tmp_path / "hostname").read_text().strip()
+
+
+def test_leaving_and_joining_a_network(team: Cloud, user: StockClient) -> None:
+    uuid = team.running(name="joins")["uuid"]
+    (network,) = team.get(f"/containers/{uuid}")["addresses"]
+    again = user.raw("appcontainer", "network", "attach", "joins", "--network", network)
+    refused(again, 400, f"Container {uuid} is attached to network {network} already.")
+    user.text("appcontainer", "network", "detach", "joins", "--network", network)
+    wait_until(lambda: not team.get(f"/containers/{uuid}")["addresses"], 20, "the network is left")
+    assert "eth" not in user.raw("appcontainer", "exec", "joins", "ip", "link").stdout
+    user.text("appcontainer", "network", "attach", "joins", "--network", "default")
+    wait_until(lambda: team.get(f"/containers/{uuid}")["addresses"], 20, "the network is joined")
+    ((address,),) = team.get(f"/containers/{uuid}")["addresses"].values()
+    assert address["addr"] in user.raw("appcontainer", "exec", "joins", "ip", "addr").stdout
+    actions = [(row["action"], row["message"]) for row in user.container("action", "list", uuid)]
+    assert actions[:2] == [("network_attach", None), ("network_detach", None)]
+    newer = user.raw("appcontainer", "add", "security", "group", "joins", "default")
+    assert "HTTP 406" in newer.stdout + newer.stderr
+
+
 # -- lists ------------------------------------------------------------------------------------------------------
 
 
@@ -239,14 +283,10 @@ def test_errors_as_users_read_them(cloud: Cloud, team: Cloud, user: StockClient)
     assert team.wait(uuid, "Running")
 
 
-def test_what_this_deployment_does_not_offer_is_said_in_one_sentence(team: Cloud, user: StockClient) -> None:
-    team.running(name="plain", interactive=True)
-    for done in together(
-        lambda: user.raw("appcontainer", "attach", "plain"),
-        lambda: user.raw("appcontainer", "exec", "--interactive", "plain", "sh"),
-        lambda: user.raw("appcontainer", "cp", "plain:/etc/hostname", "."),
-    ):
-        refused(done, 409, "not offered by this deployment yet.")
+def test_attach_to_what_is_not_interactive_is_refused_in_one_sentence(team: Cloud, user: StockClient) -> None:
+    uuid = team.running(name="plain")["uuid"]
+    done = user.raw("appcontainer", "attach", "plain")
+    refused(done, 400, f"Container {uuid} was not created with the interactive flag.")
 
 
 # -- the operator -----------------------------------------------------------------------------------------------

@@ -52,7 +52,7 @@ async def test_claims_side_by_side_never_pass_the_inventory(db: Database) -> Non
     await asyncio.gather(*(placement.release(holder) for holder in holders * 2))
     assert await _used(db) == {"VCPU": 0, "MEMORY_MB": 0}
     (found,) = await placement.candidates({"VCPU": 4}, forbidden_traits=frozenset({"CUSTOM"}), limit=5)
-    assert (found.name, found.capacity) == ("node", {"VCPU": 8, "MEMORY_MB": 900})
+    assert (found.provider_uuid, found.capacity) == (NODE, {"VCPU": 8, "MEMORY_MB": 900})
     assert not await placement.candidates({}, forbidden_traits=frozenset({"CUSTOM_A"}), limit=5)
 
 

@@ -13,7 +13,7 @@ from tests.support.db_servers import Server
 from tests.support.simulated_node import SimulatedCloud, simulated_cloud
 from tests.support.wait import eventually
 from tests.unit.test_agent_truth import step
-from zun import wiring
+from zun import parts
 from zun.conf import ConfigError
 
 UNLIMITED = {"quota__containers": -1, "quota__cpu": -1}
@@ -82,7 +82,7 @@ async def test_requests_side_by_side_are_all_served(tmp_path: Path, server_url: 
 async def test_a_database_without_tables_is_told(tmp_path: Path, server: Server) -> None:
     conf = configure(tmp_path, {"database.connection": server.create_database("empty")})
     with pytest.raises(ConfigError, match="none of Zun's tables; run: zun-db-manage upgrade"):
-        async with wiring.build(conf):
+        async with parts.build(conf):
             pass
 
 

@@ -16,7 +16,7 @@ import sqlalchemy as sa
 
 from tests.support.fakes import FakeIdentity
 from zun import conf as configuration
-from zun import wiring
+from zun import parts as chosen
 from zun.api.app import create_app
 from zun.api.policy import PolicyEnforcer
 from zun.api.table import Route
@@ -38,7 +38,7 @@ class Api:
     app: Any
     identity: FakeIdentity
     conf: Any
-    parts: wiring.Parts
+    parts: chosen.Parts
     folder: Path
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -102,7 +102,7 @@ async def make_api(
     conf = configure(folder, options)
     create_tables(conf)
     identity = FakeIdentity()
-    async with wiring.build(conf) as parts:
+    async with chosen.build(conf) as parts:
         control = parts.control()
         app = create_app(control, identity, PolicyEnforcer(conf), routes=routes)
         api = Api(control, app, identity, conf, parts, folder)
@@ -127,3 +127,9 @@ def fault(response: httpx.Response) -> dict[str, Any]:
     assert error["status"] == response.status_code
     assert {"code", "title", "detail", "links"} <= error.keys()
     return dict(error)
+
+
+def told(response: httpx.Response) -> tuple[int, str, str]:
+    """Status, code without the service, and text of a refusal."""
+    error = fault(response)
+    return response.status_code, error["code"].removeprefix("container."), error["title"]

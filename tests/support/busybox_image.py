@@ -9,6 +9,7 @@ import json
 import platform
 import subprocess
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,24 +20,33 @@ _GROUP = b"root:x:0:\nnogroup:x:65534:\n"
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-def build_layout(folder: Path, marker: bytes = b"") -> Path:
+def build_layout(
+    folder: Path,
+    marker: bytes = b"",
+    *,
+    files: Mapping[str, bytes] | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Path:
     """Fill ``folder`` with a layout whose one image is tagged ``latest``; returns it.
 
     ``marker`` becomes the file /marker in a layer of its own, so that an image can be made that no engine has yet.
+    ``files`` (programs, pages) get a layer too; ``config`` adds to the image's own (``Cmd``, ``ExposedPorts``).
     """
     blobs = folder / "blobs" / "sha256"
     blobs.mkdir(parents=True, exist_ok=True)
-    layers = [_base_layer()] + ([_layer({"marker": marker})] if marker else [])
-    config = {
+    layers = [_base_layer()]
+    layers += [_layer({"marker": marker})] if marker else []
+    layers += [_layer(files, mode=0o755)] if files else []
+    description = {
         "architecture": _MACHINES.get(platform.machine(), platform.machine()),
         "os": "linux",
-        "config": {"Cmd": ["sh"], "Env": ["PATH=/bin:/usr/bin"]},
+        "config": {"Cmd": ["sh"], "Env": ["PATH=/bin:/usr/bin"], **(config or {})},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{_digest(layer)}" for layer in layers]},
     }
     manifest = {
         "schemaVersion": 2,
         "mediaType": "application/vnd.oci.image.manifest.v1+json",
-        "config": _blob(blobs, json.dumps(config).encode(), "config.v1+json"),
+        "config": _blob(blobs, json.dumps(description).encode(), "config.v1+json"),
         "layers": [_blob(blobs, gzip.compress(layer, 6, mtime=0), "layer.v1.tar+gzip") for layer in layers],
     }
     entry = _blob(blobs, json.dumps(manifest).encode(), "manifest.v1+json")
@@ -63,11 +73,11 @@ def _base_layer() -> bytes:
     return data.getvalue()
 
 
-def _layer(files: dict[str, bytes]) -> bytes:
+def _layer(files: Mapping[str, bytes], mode: int = 0o644) -> bytes:
     data = io.BytesIO()
     with tarfile.open(fileobj=data, mode="w") as tar:
         for name, content in files.items():
-            _add(tar, name, mode=0o644, data=content)
+            _add(tar, name, mode=mode, data=content)
     return data.getvalue()
 
 

@@ -14,7 +14,7 @@ from uuid import uuid4
 import httpx
 import sqlalchemy as sa
 
-from tests.support.api import Api, make_api
+from tests.support.api import Api, make_api, told
 from zun.api.app import create_app
 from zun.api.policy import PolicyEnforcer
 from zun.domain.clock import SystemClock
@@ -23,9 +23,16 @@ from zun.domain.errors import HostUnreachable, PlacementUnavailable
 from zun.domain.operation import Operation
 from zun.domain.resources import DISK_GB, MEMORY_MB, VCPU
 from zun.placement.base import Inventory, Provider
-from zun.store import compute_nodes, containers, operations, quotas, services
+from zun.store import compute_nodes, containers, operations, quotas, services, tables
 
 BINARY = "zun-compute"
+
+
+STATS = {
+    "cpu_percent": 1.5, "memory_usage_mib": 64.0, "memory_limit_mib": 512.0, "block_read": 1, "block_write": 2,
+    "net_rx": 3, "net_tx": 4,
+}  # fmt: skip
+"""Of a node."""
 
 
 class RecordingBus:
@@ -196,3 +203,12 @@ async def make_plane(folder: Path, options: Mapping[str, Any] | None = None) -> 
         api.control = dataclasses.replace(api.control, bus=bus, clock=clock, placement=placement, network=network)
         api.app = create_app(api.control, api.identity, PolicyEnforcer(api.conf))
         yield Plane(api, bus, clock, placement, network)
+
+
+async def refused(plane: Plane, body: dict[str, Any], version: str = "1.40", **client: Any) -> tuple[int, str, str]:
+    """As ``told``, of a create that fails, after which nothing of it is left."""
+    answer = await plane.client(version=version, **client).post("/v1/containers", json=body)
+    for table in (tables.containers, tables.operations, tables.local_volumes):
+        assert await plane.count(table) == 0
+    assert (await plane.usage())["containers"] == 0
+    return told(answer)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ SOCKET = os.environ.get("ZUN_TEST_DOCKER_SOCKET", "/var/run/docker.sock")
 OWNER_LABEL = "org.openstack.zun.owner"
 BUSYBOX = "zun-test/busybox:latest"
 """Debian's busybox, built here: no registry is asked for it."""
+PAUSE = "zun-test/pause:latest"
 
 _FIRST_IMAGE = Path(__file__).parents[2] / "scripts" / "first_image.py"
 
@@ -39,6 +42,19 @@ class Engine:
         """Name of an image that is in the engine afterwards."""
         subprocess.run([sys.executable, str(_FIRST_IMAGE), self.url, BUSYBOX], check=True, timeout=120)
         return BUSYBOX
+
+    def load_pause(self) -> str:
+        """Name of an image whose program sleeps for ever; it is in the engine afterwards."""
+        recipe = f'FROM {self.load_busybox()}\nCMD ["sleep", "2147483647"]\n'.encode()
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as made:
+            entry = tarfile.TarInfo("Dockerfile")
+            entry.size = len(recipe)
+            made.addfile(entry, io.BytesIO(recipe))
+        headers = {"Content-Type": "application/x-tar"}
+        answer = self._http.post("/build", params={"t": PAUSE, "rm": "1"}, content=packed.getvalue(), headers=headers)
+        assert '"error"' not in answer.text, answer.text
+        return PAUSE
 
     def get(self, path: str, **params: Any) -> Any:
         answer = self._http.get(path, params=params)
@@ -89,6 +105,12 @@ class Engine:
                     answer = self._http.delete(f"/images/{name}", params={"noprune": "false"})
                     if answer.status_code not in (200, 404, 409):
                         answer.raise_for_status()
+
+    def remove_image(self, name: str) -> None:
+        """Takes the name away; absent is success."""
+        answer = self._http.delete(f"/images/{name}")
+        if answer.status_code not in (200, 404):
+            answer.raise_for_status()
 
     def remove_network(self, name: str) -> None:
         answer = self._http.delete(f"/networks/{name}")

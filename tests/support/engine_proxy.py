@@ -78,10 +78,11 @@ class EngineProxy:
             self._streams[task] = ""
             try:
                 async with asyncio.TaskGroup() as group:
-                    group.create_task(self._requests(reader, up_writer, calls, task))
-                    group.create_task(self._answers(up_reader, writer, calls))
+                    requests = group.create_task(self._requests(reader, up_writer, calls, task))
+                    await self._answers(up_reader, writer, calls)
+                    requests.cancel()
             finally:
-                up_writer.close()
+                up_writer.transport.abort()  # what the engine did not take is of no use any more
         except* ConnectionError as broken:
             self.broken += len(broken.exceptions)
         finally:
@@ -108,7 +109,7 @@ class EngineProxy:
                 await asyncio.Event().wait()
             writer.write(data)
             await writer.drain()
-        writer.close()
+        writer.write_eof()  # answers may go on: the end of a session's input is no end of its output
 
     async def _answers(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: list[EngineCall]

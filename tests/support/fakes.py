@@ -18,7 +18,7 @@ class FakeIdentity:
     def add(self, token: str, caller: Caller) -> None:
         self.callers[token] = caller
 
-    async def authenticate(self, token: str) -> Caller | None:
+    async def authenticate(self, token: str, service_token: str | None = None) -> Caller | None:
         if self.down:
             raise Unavailable("The identity service does not answer.")
         return self.callers.get(token)

@@ -9,7 +9,6 @@ import configparser
 import contextlib
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -23,18 +22,12 @@ import psutil
 from tests.support.engine import SOCKET, Engine
 from tests.support.subnets import SubnetClaim
 from tests.support.wait import wait_until
+from zun.cli.preflight import free_port
 from zun.cli.state import StateDir
 
 ZUN = Path(sys.executable).with_name("zun")
 START_TIMEOUT = 30.0  # seconds
 STOP_TIMEOUT = 30.0
-
-
-def free_port() -> int:
-    """A port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class Product:

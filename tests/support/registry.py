@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import bcrypt
 
@@ -32,9 +33,18 @@ class Registry:
     users: Mapping[str, str]
     process: subprocess.Popen[bytes] = field(repr=False)
 
-    def push_busybox(self, name: str, tag: str, *, marker: bytes = b"") -> str:
-        """Put a busybox image there and return its full reference. ``marker``: see ``build_layout``."""
-        layout = build_layout(self.folder / "layouts" / f"{name.replace('/', '_')}-{tag}", marker)
+    def push_busybox(
+        self,
+        name: str,
+        tag: str,
+        *,
+        marker: bytes = b"",
+        files: Mapping[str, bytes] | None = None,
+        config: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Put a busybox image there and return its full reference. The rest: see ``build_layout``."""
+        folder = self.folder / "layouts" / f"{name.replace('/', '_')}-{tag}"
+        layout = build_layout(folder, marker, files=files, config=config)
         reference = f"{self.address}/{name}:{tag}"
         command = ["skopeo", "copy", "--quiet", "--insecure-policy", "--dest-tls-verify=false"]
         for user, password in list(self.users.items())[:1]:

@@ -36,9 +36,12 @@ class Bench:
     """A runtime with an owner of its own; ``image`` is in it."""
 
     runtime: Runtime
+    real = False
 
     def __init__(self, image: str) -> None:
         self.image = image
+        self.domain = f"t{uuid4().hex[:12]}.invalid"
+        """Registry part of names of images that the test makes."""
         self.owner = f"test-{uuid4().hex[:12]}/host"
         self.prefix = f"zun-test-{uuid4().hex[:8]}"
         self.claim = SubnetClaim()
@@ -95,6 +98,8 @@ class Bench:
 class DockerBench(Bench):
     """The real engine."""
 
+    real = True
+
     def __init__(self, image: str, engine: Engine, **docker: Any) -> None:
         super().__init__(image)
         self.engine = engine
@@ -126,6 +131,7 @@ class DockerBench(Bench):
                 self.engine.remove(row["Id"])
             for name in self.engine.networks({self.prefix}):
                 self.engine.remove_network(name)
+            self.engine.forget_images(self.domain)
             return not self.engine.containers(deployment) and not self.engine.networks({self.prefix})
         except httpx.HTTPStatusError:  # an end point that lingers, a container that just went
             return False
@@ -144,3 +150,14 @@ class SimulatedBench(Bench):
 
     async def vanish(self, uuid: str) -> None:
         self.runtime.vanish(uuid)
+
+
+async def seen(bench: Bench, uuid: str) -> Observed:
+    """The container, which has to be there."""
+    found = await bench.runtime.inspect(uuid)
+    assert found is not None
+    return found
+
+
+async def state(bench: Bench, uuid: str) -> str:
+    return (await seen(bench, uuid)).state

@@ -19,6 +19,7 @@ from zun.compute import agent
 from zun.compute.node import Node
 from zun.compute.sync import Sync
 from zun.runtime.simulated import SimulatedRuntime
+from zun.runtime.simulated_pods import SimulatedPods
 from zun.store.tables import containers, local_allocations, local_ports, operations, quota_usages
 
 QUICK = {"sweep_interval": 1, "retry_attempts": 2, "orphan_grace_seconds": 0}
@@ -45,7 +46,11 @@ class SimulatedCloud:
             clock=parts.clock,
             bus=parts.bus,
             runtime=parts.runtime,
+            pods=parts.pods,
+            pod_images=parts.pod_images,
+            pod_network=parts.pod_network,
             images=parts.images,
+            image_store=parts.image_store,
             network=parts.network,
             volumes=parts.volumes,
             placement=parts.placement,
@@ -78,6 +83,54 @@ class SimulatedCloud:
         answer = await self.http.post("/v1/containers", params={"run": str(run).lower()}, json=body)
         assert answer.status_code == 202, answer.text
         return str(answer.json()["uuid"])
+
+    @property
+    def pods(self) -> SimulatedPods:
+        """The engine for capsules."""
+        found = self.api.parts.pods
+        assert isinstance(found, SimulatedPods)
+        return found
+
+    async def create_capsule(self, *containers: dict[str, Any], **spec: Any) -> str:
+        """A capsule accepted (202); its uuid. ``name`` and ``metadata`` belong to the metadata."""
+        metadata = {"name": spec.pop("name", None), **spec.pop("metadata", {})}
+        entries = [{"image": "busybox", **entry} for entry in containers or ({},)]
+        template = {"kind": "capsule", "metadata": metadata, "spec": {"containers": entries, **spec}}
+        answer = await self.http.post("/v1/capsules", json={"template": template})
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["uuid"])
+
+    async def capsule(self, uuid: str) -> dict[str, Any]:
+        """As the API shows it; {} when it is gone."""
+        answer = await self.http.get(f"/v1/capsules/{uuid}")
+        return {} if answer.status_code == 404 else dict(answer.json())
+
+    async def wait_capsule(self, uuid: str, *statuses: str) -> dict[str, Any]:
+        """The capsule once nothing works on it and it is in one of ``statuses`` (``gone``: {} then)."""
+
+        async def reached() -> dict[str, Any] | bool:
+            shown = await self.capsule(uuid)
+            if not shown:
+                return "gone" in statuses
+            task = await self.rows(sa.select(containers.c.task_state).where(containers.c.uuid == uuid))
+            return shown if shown["status"] in statuses and task and task[0][0] is None else False
+
+        found = await eventually(reached, 20, f"capsule {uuid} becomes {statuses}; it is {await self.capsule(uuid)}")
+        return found if isinstance(found, dict) else {}
+
+    async def capsule_leftovers(self) -> list[str]:
+        """What a deleted capsule might have left."""
+        found = [f"sandbox {one.uuid}" for one in await self.pods.sandboxes()]
+        found += [f"member {one.uuid}" for one in await self.pods.list()]
+        for name, column in (
+            ("allocation", local_allocations.c.consumer),
+            ("port", local_ports.c.device_id),
+            ("row", containers.c.uuid),
+        ):
+            found += [f"{name} {row[0]}" for row in await self.rows(sa.select(column).distinct())]
+        used = await self.rows(sa.select(quota_usages.c.containers, quota_usages.c.cpu, quota_usages.c.memory))
+        found += [f"quota {tuple(row)}" for row in used if any(row)]
+        return found
 
     async def show(self, uuid: str) -> dict[str, Any] | None:
         answer = await self.http.get(f"/v1/containers/{uuid}")

@@ -20,6 +20,8 @@ from zun.runtime.docker_errors import pull_failure, refusal, start_refusal
         (403, "error while removing network: network n has active endpoints", errors.EngineConflict),
         (400, "client version 1.47 is too new. Maximum supported API version is 1.41", errors.EngineUnreachable),
         (400, "invalid", errors.EngineError),
+        (500, "failed to allocate gateway (10.0.0.1): IpamDriver.RequestAddress: oops", errors.PluginFailed),
+        (404, "NetworkDriver.Join: 404 Not Found", errors.PluginFailed),
         (500, "boom", errors.EngineError),
     ],
 )
@@ -38,6 +40,7 @@ def test_foreign_text_is_no_format() -> None:
     ("error", "kind"),
     [
         (errors.EngineNotFound("No such container: x"), errors.EngineNotFound),
+        (errors.PluginFailed("NetworkDriver.Join: EOF"), errors.PluginFailed),
         (errors.EngineNotFound("network n not found"), errors.StartFailed),
         (errors.EngineConflict("paused"), errors.EngineConflict),
         (errors.EngineUnreachable("gone"), errors.EngineUnreachable),

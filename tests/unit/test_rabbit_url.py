@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.api import configure
 from tests.support.certificates import make_certificates
-from zun import wiring
+from zun import parts
 from zun.bus.rabbit_names import names_of
 from zun.bus.rabbit_pause import Pause
 from zun.bus.rabbit_url import Broker, RabbitOptions, parse
@@ -75,7 +75,7 @@ def test_options_in_the_query_come_first(tmp_path: Path) -> None:
 )
 async def test_what_is_wrong_is_one_sentence_without_the_password(tmp_path: Path, url: str, sentence: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        async with wiring.build(configure(tmp_path, {"transport_url": url})):
+        async with parts.build(configure(tmp_path, {"transport_url": url})):
             pass
     text = str(raised.value)
     assert text.startswith("[DEFAULT]/transport_url cannot be used: ")
@@ -86,7 +86,7 @@ async def test_what_is_wrong_is_one_sentence_without_the_password(tmp_path: Path
 
 async def test_an_unknown_scheme_does_not_repeat_the_password(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="pigeon://…' is not known") as raised:
-        async with wiring.build(configure(tmp_path, {"transport_url": "pigeon://u:secret@h"})):
+        async with parts.build(configure(tmp_path, {"transport_url": "pigeon://u:secret@h"})):
             pass
     assert "secret" not in str(raised.value)
 
@@ -96,7 +96,7 @@ async def test_a_missing_library_is_one_sentence(tmp_path: Path, monkeypatch: py
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "aio_pika", None)
     with pytest.raises(ConfigError, match=r"aio-pika is not installed; install zun-ng\[rabbitmq\]$"):
-        async with wiring.build(configure(tmp_path, {"transport_url": "rabbit://h"})):
+        async with parts.build(configure(tmp_path, {"transport_url": "rabbit://h"})):
             pass
 
 

@@ -45,7 +45,7 @@ WANTED = Wanted("c1", "proj1", "user1", Amounts(1.0, 256, 0))
         ("LabelFilter", {}, {"hints": {"label:gpu": "yes"}}, False),
         ("CpuSetFilter", {}, {}, True),
         ("CpuSetFilter", {}, {"cpu_policy": "dedicated"}, False),
-        ("CpuSetFilter", {"cpu_pinning": True}, {"cpu_policy": "dedicated"}, True),
+        ("CpuSetFilter", {"free_cpus": 1}, {"cpu_policy": "dedicated"}, True),
     ],
 )
 def test_filter(name: str, host: dict[str, object], wanted: dict[str, object], fits: bool) -> None:

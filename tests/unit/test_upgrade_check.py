@@ -58,7 +58,7 @@ def run(config: Path) -> Result:
 @pytest.mark.usefixtures("engine")
 def test_all_is_well(config: Path) -> None:
     result = run(config)
-    assert (result.exit_code, result.output.count("Result: Success")) == (0, 3), result.output
+    assert (result.exit_code, result.output.count("Result: Success")) == (0, 4), result.output
 
 
 def test_an_engine_that_is_missing_is_a_warning(config: Path) -> None:

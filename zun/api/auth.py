@@ -35,9 +35,16 @@ IDENTITY_HEADERS = frozenset(
         "x-service-user-name",
         "x-service-project-id",
         "x-service-project-name",
+        "x-service-project-domain-id",
+        "x-service-project-domain-name",
+        "x-service-user-domain-id",
+        "x-service-user-domain-name",
+        "x-service-domain-id",
+        "x-service-domain-name",
         "x-service-catalog",
         "x-is-admin-project",
         "x-system-scope",
+        "openstack-system-scope",
         "x-openstack-request-id",
     ]
 )
@@ -47,12 +54,14 @@ _READ = frozenset({"GET", "HEAD"})
 _READER = frozenset({"reader"})
 
 
-async def authenticate(identity: Identity, policy: Policy, token: str | None) -> Caller:
-    """The caller with ``is_admin`` decided by rule ``context_is_admin``.
+async def authenticate(
+    identity: Identity, policy: Policy, token: str | None, service_token: str | None = None
+) -> Caller:
+    """The caller with ``is_admin`` decided by rule ``context_is_admin``; ``service_token``: of the service in between.
 
     Raises Unauthorized (401); Unavailable when the identity service cannot tell.
     """
-    caller = await identity.authenticate(token) if token else None
+    caller = await identity.authenticate(token, service_token) if token else None
     if caller is None:
         raise Unauthorized("The request you have made requires authentication.")
     is_admin = policy.check("context_is_admin", caller)

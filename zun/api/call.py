@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -61,9 +61,19 @@ class Call:
     """Instance of the route's model, validated from body and query merged; None without a model."""
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A JSON text that is sent while it is made; ``length`` in bytes when it is known. ``pieces`` is closed at the
+    end, whatever ends it."""
+
+    pieces: AsyncGenerator[bytes, None]
+    length: int | None = None
+
+
 @dataclass(slots=True)
 class Answer:
-    """What a handler returns: ``body`` None with 202/200 is the JSON text ``null``; 204 has none.
+    """What a handler returns: ``body`` None with 202/200 is the JSON text ``null``; 204 has none; ``Stream`` is sent
+    piece by piece.
 
     ``body`` may hold ``orjson.Fragment`` for JSON text from the database.
     """

@@ -64,12 +64,15 @@ def media_type(header: str | None) -> str:
     return (header or "").partition(";")[0].strip().lower()
 
 
-def decode_body(raw: bytes, content_type: str | None, *, json_only: bool, strict: bool) -> dict[str, Any]:
+def decode_body(
+    raw: bytes, content_type: str | None, *, json_only: bool, strict: bool, any_text: bool = False
+) -> dict[str, Any]:
     """Members of the body; {} for none.
 
     ``json_only``: a JSON object has to be there, as application/json (UnsupportedMediaType else).
     ``strict``: what claims to be JSON has to be an object. Otherwise unusable bodies count as none, as clients
-    send octet-stream with DELETE and ``null`` with GET. Raises SchemaValidationError naming the fault.
+    send octet-stream with DELETE and ``null`` with GET. ``any_text``: texts may have
+    NUL characters. Raises SchemaValidationError naming the fault.
     """
     kind = media_type(content_type)
     if json_only and kind != "application/json":
@@ -96,7 +99,7 @@ def decode_body(raw: bytes, content_type: str | None, *, json_only: bool, strict
             return {}
         raise SchemaValidationError(f"The request body has to be a JSON object, not {_json_name(value)}.")
     try:
-        _check_tree(value, raw)
+        check_tree(value, raw, any_text=any_text)
     except SchemaValidationError:
         if strict:
             raise
@@ -142,16 +145,16 @@ def _json_name(value: Any) -> str:
     return "a string" if isinstance(value, str) else "a number"
 
 
-def _check_tree(value: Any, raw: bytes) -> None:
+def check_tree(value: Any, raw: bytes, *, any_text: bool) -> None:
     """Refuse nesting deeper than MAX_DEPTH and NUL characters; walks only when the text hints at one."""
-    if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH and b"\\u0000" not in raw:
+    if raw.count(b"{") + raw.count(b"[") <= MAX_DEPTH and (any_text or b"\\u0000" not in raw):
         return
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         below: list[Any] = []
         for item in level:
             if isinstance(item, str):
-                if "\x00" in item:
+                if "\x00" in item and not any_text:
                     raise SchemaValidationError("The request body contains a NUL character.")
             elif isinstance(item, dict):
                 below.extend(item.keys())

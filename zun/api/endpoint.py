@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -13,18 +14,30 @@ from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from zun.api import auth, decoding, discovery, metrics, microversion
-from zun.api.call import Answer, Call, Policy, Version
+from zun.api.call import Answer, Call, Policy, Stream, Version
 from zun.api.faults import describe
 from zun.api.openapi import document
-from zun.api.request import REQUEST_ID, accepts_json, base_url, raw_path, read_headers, send_json, send_text
+from zun.api.request import (
+    REQUEST_ID,
+    accepts_json,
+    base_url,
+    raw_path,
+    read_headers,
+    send_json,
+    send_stream,
+    send_text,
+)
 from zun.api.router import Match, Router, choose, segments
 from zun.api.table import Route
 from zun.api.validation import validate
 from zun.control.base import Control
+from zun.domain.caller import Caller
 from zun.domain.errors import MethodNotAllowed, NotAcceptable, RequestTimeout, RouteNotFound, Unauthorized
 from zun.identity.base import Identity
 
 LOG = logging.getLogger(__name__)
+_BESIDE_ARCHIVE = 64 * 1024
+"""Bytes of a body around its archive."""
 _NO_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -33,12 +46,12 @@ class _Request:
 
     __slots__ = ("answer_headers", "base", "headers", "method", "operation", "receive", "request_id", "scope")
 
-    def __init__(self, scope: Scope, receive: Receive) -> None:
+    def __init__(self, scope: Scope, receive: Receive, public_endpoint: str) -> None:
         self.scope = scope
         self.receive = receive
         self.method: str = scope["method"]
         self.headers = read_headers(scope)
-        self.base = base_url(scope, self.headers)
+        self.base = public_endpoint or base_url(scope, self.headers)
         self.request_id: str = scope[REQUEST_ID]
         self.operation = "unrouted"
         self.answer_headers: list[tuple[bytes, bytes]] = []
@@ -63,11 +76,14 @@ class Endpoint:
         self._document = orjson.dumps(document(routes, control))
         self._disable_file = Path(control.conf.api.healthcheck_disable_file)
         self._largest: int = control.conf.api.max_body_bytes
+        self._largest_archive = max(self._largest, control.conf.api.max_archive_bytes * 4 // 3 + _BESIDE_ARCHIVE)
+        self._archives = asyncio.Semaphore(control.conf.api.parallel_archives)
         self._patience: float = control.conf.api.body_timeout
+        self._public_endpoint: str = (control.conf.api.public_endpoint or "").rstrip("/")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
-        request = _Request(scope, receive)
+        request = _Request(scope, receive, self._public_endpoint)
         parts = segments(raw_path(scope))
         first = parts[0] if parts else ""
         if first in self._extras:
@@ -77,7 +93,11 @@ class Endpoint:
             return
         try:
             status, body = await self._answer(request, parts)
-            await send_json(send, status, body, request.answer_headers, with_body=request.method != "HEAD")
+            with_body = request.method != "HEAD"
+            if isinstance(body, Stream):
+                await send_stream(send, status, body, request.answer_headers, with_body=with_body)
+            else:
+                await send_json(send, status, body, request.answer_headers, with_body=with_body)
         except decoding.ClientDisconnected:
             status = 499
         except Exception as error:
@@ -166,9 +186,24 @@ class Endpoint:
     async def _perform(
         self, request: _Request, route: Route, version: Version, path: Mapping[str, str]
     ) -> tuple[int, Any]:
-        caller = await auth.authenticate(self._identity, self._policy, request.headers.get(b"x-auth-token"))
+        tokens = request.headers.get(b"x-auth-token"), request.headers.get(b"x-service-token")
+        caller = await auth.authenticate(self._identity, self._policy, *tokens)
         auth.guard_reader(caller, route.method, route.policy or route.operation.replace(".", ":", 1))
         query = decoding.decode_query(request.scope.get("query_string", b""))
+        if route.takes_archive:
+            async with self._archives:
+                return await self._carry_out(request, route, version, path, caller, query)
+        return await self._carry_out(request, route, version, path, caller, query)
+
+    async def _carry_out(
+        self,
+        request: _Request,
+        route: Route,
+        version: Version,
+        path: Mapping[str, str],
+        caller: Caller,
+        query: Mapping[str, list[str]],
+    ) -> tuple[int, Any]:
         body = await self._body(request, route)
         call = Call(
             control=self._control,
@@ -194,12 +229,14 @@ class Endpoint:
         if request.method in _NO_BODY:
             return {}
         declared = request.headers.get(b"content-length")
-        raw = await decoding.read_body(request.receive, declared, self._largest, self._patience)
+        largest = self._largest_archive if route.takes_archive else self._largest
+        raw = await decoding.read_body(request.receive, declared, largest, self._patience)
         return decoding.decode_body(
             raw,
             request.headers.get(b"content-type"),
             json_only=route.json_only,
             strict=route.model is not None or route.json_only,
+            any_text=route.takes_archive,
         )
 
 

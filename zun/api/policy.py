@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +50,8 @@ class _RuleSet:
         if known is None:
             if len(self._memo) >= _MEMO:
                 self._memo.clear()
-            known = self._memo[rule, caller] = self._evaluate(rule, caller, _target(caller, None))
+            known = self._evaluate(rule, caller, _target(caller, None))
+            self._memo[rule, replace(caller, token=None)] = known
         return known
 
     def _evaluate(self, rule: str, caller: Caller, target: Mapping[str, Any]) -> bool:
@@ -166,15 +168,22 @@ def _stamp(path: Path | None) -> tuple[str, int, int] | None:
 
 
 def _target(caller: Caller, target: Mapping[str, Any] | None) -> Mapping[str, Any]:
-    return target if target is not None else {"project_id": caller.project_id, "user_id": caller.user_id}
+    return target if target is not None else {"project_id": caller.project_id or "", "user_id": caller.user_id}
 
 
 def _credentials(caller: Caller) -> dict[str, Any]:
     return {
         "user_id": caller.user_id,
-        "project_id": caller.project_id,
+        "project_id": caller.project_id or "",  # as the records of callers without a project have it
         "roles": list(caller.roles),
         "is_admin": caller.is_admin,
         "user_name": caller.user_name,
         "project_name": caller.project_name,
+        "user_domain_id": caller.user_domain_id,
+        "project_domain_id": caller.project_domain_id,
+        "domain_id": caller.domain_id,
+        "system_scope": caller.system_scope,
+        "is_admin_project": caller.is_admin_project,
+        "service_user_id": caller.service_user_id,
+        "service_roles": list(caller.service_roles),
     }

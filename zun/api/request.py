@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, MutableMapping
+from contextlib import aclosing
 from typing import Any
 
 import orjson
 from starlette.types import Scope, Send
 
 from zun.api.auth import IDENTITY_HEADERS
+from zun.api.call import Stream
+from zun.domain.errors import ZunError
+
+LOG = logging.getLogger(__name__)
 
 _HOST = re.compile(r"[A-Za-z0-9._\-]+(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?")
 _JSON = (b"content-type", b"application/json")
@@ -68,6 +74,25 @@ async def send_json(
     start = [*headers] if status == 204 else [_JSON, (b"content-length", str(len(content)).encode()), *headers]
     await send({"type": "http.response.start", "status": status, "headers": start})
     await send({"type": "http.response.body", "body": content if with_body else b""})
+
+
+async def send_stream(
+    send: Send, status: int, stream: Stream, headers: list[tuple[bytes, bytes]], *, with_body: bool = True
+) -> bool:
+    """An answer that is made while it is sent. False when it broke off: nothing can be told any more, and the server
+    cuts the connection, so that nobody takes the beginning for all."""
+    length = [(b"content-length", str(stream.length).encode())] if stream.length is not None else []
+    async with aclosing(stream.pieces) as pieces:
+        await send({"type": "http.response.start", "status": status, "headers": [_JSON, *length, *headers]})
+        try:
+            if with_body:
+                async for piece in pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except ZunError as error:
+            LOG.warning("action=request result=broken off reason=%s", error.message)
+            return False
+    await send({"type": "http.response.body", "body": b""})
+    return True
 
 
 async def send_text(send: Send, status: int, content: bytes, kind: str, *, with_body: bool = True) -> None:

@@ -14,6 +14,8 @@ from zun.api.table import Route
 class _Node:
     literals: dict[str, _Node] = field(default_factory=dict)
     parameter: _Node | None = None
+    wide: _Node | None = None
+    """Behind a parameter of one or more segments."""
     methods: dict[str, list[Route]] = field(default_factory=dict)
     names: dict[str, list[str]] = field(default_factory=dict)
     """Names of the path parameters on the way here, by method."""
@@ -64,6 +66,10 @@ class Router:
         for part in route.path.strip("/").split("/"):
             if part.startswith("{"):
                 names.append(part[1:-1])
+                if part[1:-1] == route.wide:
+                    node.wide = node.wide or _Node()
+                    node = node.wide
+                    continue
                 if node.parameter is None:
                     node.parameter = _Node()
                 node = node.parameter
@@ -100,6 +106,13 @@ def _walk(node: _Node, parts: Sequence[str], index: int, values: list[str]) -> _
         if found:
             return found
         values.pop()
+    if node.wide is not None:
+        for end in range(len(parts), index, -1):
+            values.append("/".join(parts[index:end]))
+            found = _walk(node.wide, parts, end, values)
+            if found:
+                return found
+            values.pop()
     return None
 
 

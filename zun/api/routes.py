@@ -5,9 +5,12 @@ from __future__ import annotations
 from zun.api.table import Route
 from zun.api.v1 import (
     availability_zones,
+    capsules,
     container_actions,
     containers,
     hosts,
+    images,
+    networks,
     quota_classes,
     quotas,
     registries,
@@ -23,6 +26,9 @@ ROUTES: list[Route] = [
     *quotas.ROUTES,
     *quota_classes.ROUTES,
     *registries.ROUTES,
+    *images.ROUTES,
+    *networks.ROUTES,
+    *capsules.ROUTES,
 ]
 
 COLLECTIONS = (

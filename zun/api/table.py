@@ -32,6 +32,8 @@ class Route:
     """The query by itself has to satisfy ``model`` (commit, network_detach)."""
     json_only: bool = False
     """Demands Content-Type application/json (415 else)."""
+    takes_archive: bool = False
+    """The body carries an archive: it may be as large as [api]/max_archive_bytes makes it, and any text."""
     answer: dict[str, Any] | None = None
     """JSON schema of the success body, for the OpenAPI document."""
     summary: str = ""
@@ -41,5 +43,7 @@ class Route:
     """Query parameters read without a model, for the OpenAPI document."""
     example: Mapping[str, Any] | None = None
     """A body that works, for the OpenAPI document."""
+    wide: str | None = None
+    """A path parameter that may span several segments (names with slashes)."""
     locates: bool = False
     """Is the success answered with a Location?"""

@@ -22,7 +22,7 @@ from zun.bus.rabbit_link import Link
 from zun.bus.rabbit_names import HostNames, names_of
 from zun.bus.rabbit_session import Refused, Session, SessionLost, Unroutable
 from zun.bus.rabbit_url import RabbitOptions, parse
-from zun.domain.errors import Conflict, HostUnreachable, InvalidValue
+from zun.domain.errors import BrokerUnreachable, Conflict, HostUnreachable, InvalidValue
 
 log = logging.getLogger(__name__)
 
@@ -164,5 +164,5 @@ class RabbitBus:
         self._agents.clear()
 
 
-def _away(host: str, reason: str) -> HostUnreachable:
-    return HostUnreachable(f"Host {host} cannot be asked: the message broker does not answer ({reason}).")
+def _away(host: str, reason: str) -> BrokerUnreachable:
+    return BrokerUnreachable(f"Host {host} cannot be asked: the message broker does not answer ({reason}).")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import random
 import socket
 from urllib.parse import urlsplit
 
@@ -10,9 +12,21 @@ from zun.cli.problem import Problem
 
 _TIMEOUT = 3.0  # seconds
 
+_OFFERED = range(20000, 32768)
+"""Below the ports that the system gives to connections going out: one of those could take it while Zun is down."""
 
-def require_port(host: str, port: int) -> None:
-    """Raises Problem when the API's address cannot be listened on."""
+
+def free_port() -> int:
+    """A port of this machine that nobody listens on now, to be written down and used at every start."""
+    while True:
+        port = random.choice(_OFFERED)  # noqa: S311 - no secret
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+def require_port(host: str, port: int, change: str = "[api]/port in zun.conf or ZUN_PORT") -> None:
+    """Raises Problem when the address cannot be listened on; ``change`` says where to choose another."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -20,10 +34,10 @@ def require_port(host: str, port: int) -> None:
             probe.bind((host, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                raise Problem(
-                    f"Port {port} of {host} is taken by another program; set [api]/port in zun.conf or ZUN_PORT."
-                ) from error
-            raise Problem(f"The API cannot listen on {host} port {port}: {error.strerror or error}.") from error
+                raise Problem(f"Port {port} of {host} is taken by another program; set {change}.") from error
+            raise Problem(
+                f"Zun cannot listen on {host} port {port}: {error.strerror or error}; set {change}."
+            ) from error
 
 
 def require_engine(api_url: str) -> None:

@@ -5,29 +5,53 @@ from __future__ import annotations
 import gc
 import logging
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
+
+from zun.cli import systemd
 
 _OPEN_FILES = 65536
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
 
 
-def run_process(conf: Any, *, api: bool, compute: bool, ready: Callable[[], None] | None = None) -> None:
+def run_process(
+    conf: Any, *, api: bool, compute: bool, proxy: bool = False, ready: Callable[[], None] | None = None
+) -> None:
     """Runs until SIGTERM or SIGINT."""
     gc.disable()  # until all is loaded: collecting between imports finds nothing and costs a tenth of the start
-    import uvloop
-
     from zun import wiring
+
+    _run(conf, lambda started: wiring.run(conf, api=api, compute=compute, proxy=proxy, ready=started), ready)
+
+
+def run_proxy(conf: Any) -> None:
+    """The proxy of sessions alone, until SIGTERM or SIGINT: it loads neither API nor agent."""
+    gc.disable()
+    from zun.wsproxy import service
+
+    _run(conf, lambda started: service.run(conf, started))
+
+
+def _run(
+    conf: Any,
+    main: Callable[[Callable[[], None]], Coroutine[Any, Any, None]],
+    ready: Callable[[], None] | None = None,
+) -> None:
+    import uvloop
 
     def started() -> None:
         gc.freeze()
         gc.enable()
+        systemd.notify("READY=1")
         if ready is not None:
             ready()
 
     set_up_logs(conf)
     _allow_connections()
-    uvloop.run(wiring.run(conf, api=api, compute=compute, ready=started))
+    try:
+        uvloop.run(main(started))
+    finally:
+        systemd.notify("STOPPING=1")
 
 
 def _allow_connections() -> None:

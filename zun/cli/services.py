@@ -1,4 +1,4 @@
-"""Console scripts of separate processes: zun-api and zun-compute, each reading zun.conf as oslo.config does."""
+"""Console scripts of processes: zun-api, zun-compute, zun-wsproxy; each reads zun.conf as oslo.config does."""
 
 from __future__ import annotations
 
@@ -15,6 +15,19 @@ def api() -> None:
 def compute() -> None:
     """zun-compute: the agent of this node."""
     _serve("zun-compute", api=False, compute=True)
+
+
+def wsproxy() -> None:
+    """zun-wsproxy: where browsers and terminals open their sessions with containers."""
+    from zun import conf as configuration
+    from zun.cli.preflight import require_port
+    from zun.cli.process import run_proxy
+
+    with told():
+        conf = configuration.load(sys.argv[1:], prog="zun-wsproxy")
+        section = conf.websocket_proxy
+        require_port(section.wsproxy_host, section.wsproxy_port, "[websocket_proxy]/wsproxy_port in zun.conf")
+        run_proxy(conf)
 
 
 def _serve(prog: str, *, api: bool, compute: bool) -> None:

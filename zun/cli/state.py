@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import secrets
 import tempfile
@@ -14,9 +15,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from zun.cli.preflight import free_port
 from zun.cli.problem import Problem
 
 DEFAULT_PORT = 9517
+DEFAULT_PROXY_PORT = 6784
 
 _CONF = """\
 # Written by `zun up` on its first start. It is yours now: change it, then restart.
@@ -31,6 +34,16 @@ auth_encryption_key = {key}
 [api]
 host_ip = 127.0.0.1
 port = {port}
+
+[websocket_proxy]
+# Where terminals and browsers open sessions with containers. To reach it from other machines: wsproxy_host = 0.0.0.0
+# and base_url = ws://<a name of this machine>:{proxy_port}/
+wsproxy_host = 127.0.0.1
+wsproxy_port = {proxy_port}
+
+[cni_daemon]
+# Where containerd's plug-in for capsules asks. To install it: zun-cni-daemon install --config-file {root}/zun.conf
+socket = {socket}
 
 [database]
 connection = sqlite:///{root}/zun.sqlite
@@ -47,6 +60,10 @@ export OS_AUTH_TYPE=admin_token
 export OS_ENDPOINT={endpoint}
 export OS_TOKEN={token}
 """
+
+
+_LONGEST_SOCKET = 107
+"""Bytes of a Unix socket's path."""
 
 
 class StateDir:
@@ -69,8 +86,13 @@ class StateDir:
             self._probe()
             if self.conf_file.exists():
                 return False
+            root, socket = (text.replace("$", "$$") for text in (str(self.root), _cni_socket(self.root)))
             text = _CONF.format(
-                root=str(self.root).replace("$", "$$"), key=secrets.token_hex(16), port=port or DEFAULT_PORT
+                root=root,
+                key=secrets.token_hex(16),
+                port=port or DEFAULT_PORT,
+                proxy_port=_proxy_port(port or DEFAULT_PORT),
+                socket=socket,
             )
             write_private(self.conf_file, text)
             return True
@@ -197,3 +219,18 @@ def describe(error: OSError, root: Path) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return f"The disk of the state directory {root} is full."
     return f"The state directory {root} cannot be used: {error.strerror or error}. Choose another with --state-dir."
+
+
+def _proxy_port(api_port: int) -> int:
+    """The usual one beside the usual API; a product with another port has a free one: it is not alone here."""
+    if api_port == DEFAULT_PORT:
+        return DEFAULT_PROXY_PORT
+    return free_port()
+
+
+def _cni_socket(root: Path) -> str:
+    """In the folder; elsewhere where its path is too long for a socket."""
+    path = str(root / "cni.sock")
+    if len(path.encode()) <= _LONGEST_SOCKET:
+        return path
+    return f"/run/zun-cni-{hashlib.sha256(path.encode()).hexdigest()[:16]}.sock"

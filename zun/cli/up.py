@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import gc
 import hashlib
 import logging
@@ -34,13 +36,19 @@ def run(state_dir: Path, port: int | None) -> None:
         if port is not None:
             conf.set_override("port", port, group="api")
         require_port(conf.api.host_ip, conf.api.port)
+        proxy = conf.websocket_proxy
+        if proxy.embedded:
+            require_port(proxy.wsproxy_host, proxy.wsproxy_port, f"[websocket_proxy]/wsproxy_port in {state.conf_file}")
         if conf.container_driver == "docker":
             require_engine(conf.docker.api_url)
         try:
             _migrate(conf, state)
             asyncio.run(_prepare_token(conf, state))
-            run_process(conf, api=True, compute=True, ready=lambda: _say_ready(conf, state, first))
+            ready = functools.partial(_say_ready, conf, state, first)
+            run_process(conf, api=True, compute=True, proxy=proxy.embedded, ready=ready)
         except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                raise Problem(f"A port was taken by another program meanwhile ({error}); start it again.") from error
             raise Problem(describe(error, state.root)) from error
 
 

@@ -1,6 +1,7 @@
 """``zun-status upgrade check``: is this machine ready for this version? Exit 0 yes, 1 with a warning, 2 no.
 
-It only looks. What it looks at: the database and its revision, the policy file, the container engine.
+It only looks. What it looks at: the database and its revision, the policy file, our account
+in Keystone, the container engine.
 """
 
 from __future__ import annotations
@@ -101,9 +102,24 @@ def engine(conf: Any) -> Result:
     return Result(Code.SUCCESS)
 
 
+def keystone(conf: Any) -> Result:
+    """Where Keystone says who asks: our account logs in and may check tokens."""
+    import asyncio
+
+    from zun.cli.keystone_check import problem
+    from zun.conf import cloud
+
+    found = asyncio.run(problem(conf)) if cloud.in_cloud(conf) else None
+    if found is None:
+        return Result(Code.SUCCESS)
+    bearable, sentence = found
+    return Result(Code.WARNING if bearable else Code.FAILURE, sentence)
+
+
 CHECKS: tuple[tuple[str, Callable[[Any], Result]], ...] = (
     ("Database", database),
     ("Policy File", policy_file),
+    ("Keystone Account", keystone),
     ("Container Engine", engine),
 )
 

@@ -7,8 +7,13 @@ import logging
 from collections.abc import Callable
 
 from zun.compute.calls import Calls
+from zun.compute.capsules import watch as capsules
+from zun.compute.homecoming import tidy
 from zun.compute.inventory import Inventory
 from zun.compute.node import Node
+from zun.compute.plugging import Plugging
+from zun.compute.relay import Relay
+from zun.compute.remount import remount
 from zun.compute.resume import resume
 from zun.compute.sync import Sync
 from zun.compute.watcher import Watcher
@@ -24,23 +29,53 @@ async def run(node: Node, ready: Callable[[], None]) -> None:
     worker = Worker(node)
     sync = Sync(node, lambda: worker.busy)
     watcher = Watcher(node, sync.soon)
+    capsule_watch = capsules.CapsuleWatch(node, lambda: worker.busy)
     inventory = Inventory(node)
     await _reach_engine(node)
+    await capsules.reach(node)
     # First of all: a second agent of a host is refused here, before it takes the living one's record and leases.
-    await node.bus.serve(node.host, worker.ring, Calls(node, sync.soon).handlers())
-    await _until_measured(inventory)  # before the service is told to be up: up means that it can be chosen
-    await inventory.register()
+    calls = Calls(node, sync.soon)
+    await node.bus.serve(node.host, worker.ring, calls.handlers())
+    relay = Relay(node)
+    try:
+        async with relay.serving():
+            node.relay = relay.address
+            await _work(node, ready, worker, sync, watcher, capsule_watch, inventory)
+    finally:
+        calls.close()
+
+
+async def _work(
+    node: Node,
+    ready: Callable[[], None],
+    worker: Worker,
+    sync: Sync,
+    watcher: Watcher,
+    capsule_watch: capsules.CapsuleWatch,
+    inventory: Inventory,
+) -> None:
     async with node.db.write() as connection:
         await operations.disown(connection, node.host, node.instance)
+    await tidy(node, worker)
+    await _until_measured(inventory)  # before the service is told to be up: up means that it can be chosen
+    await inventory.register()
+    if node.conf.compute.remount_container_volume:
+        await remount(node)
+    plugging = Plugging(node)
+    await plugging.begin()
     if node.conf.compute.resume_container_state:
         await resume(node)
     LOG.info("action=start host=%s instance=%s result=ready", node.host, node.instance)
     ready()
-    async with asyncio.TaskGroup() as group:
-        group.create_task(worker.run(), name="worker")
-        group.create_task(watcher.run(), name="watcher")
-        group.create_task(sync.run(), name="sync")
-        group.create_task(inventory.run(), name="inventory")
+    try:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(worker.run(), name="worker")
+            group.create_task(watcher.run(), name="watcher")
+            group.create_task(capsule_watch.run(), name="capsules")
+            group.create_task(sync.run(), name="sync")
+            group.create_task(inventory.run(), name="inventory")
+    finally:
+        await plugging.end()
 
 
 async def _reach_engine(node: Node) -> None:

@@ -10,11 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.compute.operations.common import reason_of
 from zun.compute.work import Outcome, Work
-from zun.domain.container import Container
 from zun.domain.errors import Unavailable
 from zun.domain.lifecycle import Status, Task
 from zun.domain.operation import Kind
-from zun.store import containers, operations, quotas, volume_mappings
+from zun.store import capsules, containers, operations, volume_mappings
 
 LOG = logging.getLogger(__name__)
 
@@ -40,8 +39,10 @@ async def write(work: Work, outcome: Outcome) -> None:
         await work.journal.write(connection)
         if outcome.remove_row:
             await remove_row(connection, work)
-        elif work.container is not None:
+        elif work.container is not None and work.operation.kind != Kind.COMMIT:  # announces nothing in the row
             await _update_row(connection, work, outcome)
+        if outcome.record is not None:
+            await outcome.record(connection)
         if outcome.follow_up:
             await _follow_up(connection, work, outcome)
 
@@ -64,17 +65,12 @@ async def write(work: Work, outcome: Outcome) -> None:
 
 async def remove_row(connection: AsyncConnection, work: Work) -> None:
     """Remove the container's row and what belongs to it, and give its quota back (S3.12)."""
+    if work.elsewhere:
+        return
     await volume_mappings.delete_of_container(connection, work.uuid)
     if work.container is None:
         return
-    removed = await containers.delete(connection, work.uuid, {})
-    if removed is not None:
-        await quotas.give_back(connection, removed.project_id, quota_of(removed))
-
-
-def quota_of(row: Container) -> dict[str, int]:
-    """What a row counts against its project: containers, millicores, MiB, GiB."""
-    return {"containers": 1, "cpu": round(row.cpu * 1000), "memory": row.memory, "disk": row.disk}
+    await capsules.remove(connection, work.uuid, {})
 
 
 async def _update_row(connection: AsyncConnection, work: Work, outcome: Outcome) -> None:
@@ -121,9 +117,7 @@ async def leave_tombstone(work: Work, error: Exception, back_off: timedelta) -> 
             connection, work.operation.id, worker=node.instance, until=node.clock.now() + back_off
         )
         if postponed and work.container is not None:
-            removed = await containers.delete(connection, work.uuid, {"host": (node.host,)})
-            if removed is not None:
-                await quotas.give_back(connection, removed.project_id, quota_of(removed))
+            await capsules.remove(connection, work.uuid, {"host": (node.host,)})
 
     await node.db.run(leave)
     work.journal.written()

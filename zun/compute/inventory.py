@@ -8,8 +8,9 @@ import shutil
 from typing import Any
 
 from zun.compute.node import BINARY, Node
+from zun.compute.topology import pinnable
 from zun.domain import resources
-from zun.domain.errors import Unavailable, ZunError
+from zun.domain.errors import PlacementUnavailable, Unavailable, ZunError
 from zun.placement.base import Inventory as Amount
 from zun.placement.base import Provider
 from zun.runtime.base import EngineInfo
@@ -28,7 +29,16 @@ class Inventory:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._changed = asyncio.Event()
+        self._waiting: list[asyncio.Future[None]] = []
         node.usage_changed = self._changed.set
+        node.report_now = self._report_now
+
+    async def _report_now(self) -> None:
+        """Returns when a run that began after this was asked is over."""
+        over = asyncio.get_running_loop().create_future()
+        self._waiting.append(over)
+        self._changed.set()
+        await over
 
     async def register(self) -> None:
         """Take the host's service record; leases of a former process of this host are void from now on."""
@@ -41,6 +51,7 @@ class Inventory:
                 availability_zone=node.conf.default_availability_zone,
                 instance=node.instance,
                 now=node.clock.now(),
+                relay=node.relay,
             )
 
     async def run(self) -> None:
@@ -49,14 +60,20 @@ class Inventory:
         next_full = self._node.clock.monotonic() + interval
         while True:
             left = next_full - self._node.clock.monotonic()
-            if left <= 0:  # asked first: changes that never end must not keep the heartbeat waiting
+            if left <= 0 or self._waiting:  # asked first: changes that never end must not keep the heartbeat waiting
                 next_full = self._node.clock.monotonic() + interval
+                waiting, self._waiting = self._waiting, []
                 await self._guarded(self.refresh())
+                for over in waiting:
+                    if not over.done():  # who asked may have gone
+                        over.set_result(None)
                 continue
             try:
                 async with asyncio.timeout(left):
                     await self._changed.wait()
             except TimeoutError:
+                continue
+            if self._waiting:
                 continue
             await self._node.clock.sleep(0.5)  # many changes are one write
             self._changed.clear()
@@ -84,17 +101,22 @@ class Inventory:
         disk = await asyncio.to_thread(_disk_gib, info.root_dir)
         usable = max(0, int(disk * (1 - node.conf.compute.reserve_disk_for_image)))
         node.disk_quota_supported = info.disk_quota_supported
+        topology = await asyncio.to_thread(pinnable, node.conf, info.cpus)
+        node.floating_cpus = node.conf.floating_cpu_set.replace(" ", "") if topology else ""
+        shared = await self._novas_provider() if node.conf.compute.host_shared_with_nova else {}
         async with node.db.write() as connection:
             count, cpu, memory, used_disk = await containers.usage_of_host(connection, node.host)
             node.provider_uuid = await compute_nodes.upsert(
                 connection,
-                _record(node, info, usable)
+                _record(node, info, usable, topology)
                 | {
                     "total_containers": count,
                     "cpu_used": cpu,
                     "mem_used": memory,
                     "disk_used": used_disk,
-                },
+                    **_capsules(node),
+                }
+                | shared,
                 node.clock.now(),
             )
             service = await services.get(connection, node.host, BINARY)
@@ -116,31 +138,48 @@ class Inventory:
         async with node.db.write() as connection:
             count, cpu, memory, disk = await containers.usage_of_host(connection, node.host)
             await compute_nodes.set_usage(
-                connection, node.host, total_containers=count, cpu_used=cpu, mem_used=memory, disk_used=disk
+                connection,
+                node.host,
+                total_containers=count,
+                cpu_used=cpu,
+                mem_used=memory,
+                disk_used=disk,
+                **_capsules(node),
             )
+
+    async def _novas_provider(self) -> dict[str, Any]:
+        """The record of a shared host carries the uuid of Nova's provider."""
+        host = self._node.host
+        uuid = await self._node.placement.provider_named(host)
+        if uuid is None:
+            raise PlacementUnavailable(
+                f"Nova has made no resource provider named {host} yet ([compute]/host_shared_with_nova is set)."
+            )
+        return {"uuid": uuid}
 
     def _provider(self, info: EngineInfo, disk_gib: int, disabled: bool) -> Provider:
         conf = self._node.conf.compute
-        cpu_ratio = conf.cpu_allocation_ratio or conf.initial_cpu_allocation_ratio
-        cpus = Amount(info.cpus, conf.reserved_host_cpus, cpu_ratio)
-        if conf.fractional_cpu:
-            cpus = Amount(info.cpus * 1000, conf.reserved_host_cpus * 1000, cpu_ratio)
-        inventories = {
-            resources.MILLICPU if conf.fractional_cpu else resources.VCPU: cpus,
-            resources.MEMORY_MB: Amount(
-                info.memory_mib,
-                min(conf.reserved_host_memory_mb, info.memory_mib - 1),
-                conf.ram_allocation_ratio or conf.initial_ram_allocation_ratio,
-            ),
-        }
-        if disk_gib > 0:
-            inventories[resources.DISK_GB] = Amount(
-                disk_gib,
-                min(-(-conf.reserved_host_disk_mb // 1024), disk_gib - 1),
-                conf.disk_allocation_ratio or conf.initial_disk_allocation_ratio,
-            )
         traits = frozenset({resources.DISABLED_TRAIT}) if disabled else frozenset()
-        return Provider(self._node.provider_uuid or "", self._node.host, inventories, traits)
+        inventories = {} if conf.host_shared_with_nova else _inventories(conf, info, disk_gib)
+        uuid = self._node.provider_uuid or ""
+        return Provider(uuid, self._node.host, inventories, traits, shared=conf.host_shared_with_nova)
+
+
+def _inventories(conf: Any, info: EngineInfo, disk_gib: int) -> dict[str, Amount]:
+    """What the node has to give; at least one unit of each is not reserved (S6.4)."""
+
+    def amount(total: int, reserved: int, kind: str) -> Amount:
+        asked, initial = conf[f"{kind}_allocation_ratio"], conf[f"initial_{kind}_allocation_ratio"]
+        return Amount(total, max(0, min(reserved, total - 1)), asked or initial, keep_ratio=not asked)
+
+    if conf.fractional_cpu:
+        cpu = {resources.MILLICPU: amount(info.cpus * 1000, conf.reserved_host_cpus * 1000, "cpu")}
+    else:
+        cpu = {resources.VCPU: amount(info.cpus, conf.reserved_host_cpus, "cpu")}
+    inventories = {**cpu, resources.MEMORY_MB: amount(info.memory_mib, conf.reserved_host_memory_mb, "ram")}
+    if disk_gib > 0:
+        inventories[resources.DISK_GB] = amount(disk_gib, -(-conf.reserved_host_disk_mb // 1024), "disk")
+    return inventories
 
 
 def _disk_gib(path: str) -> int:
@@ -152,7 +191,13 @@ def _disk_gib(path: str) -> int:
         return 0
 
 
-def _record(node: Node, info: EngineInfo, disk_gib: int) -> dict[str, Any]:
+def _capsules(node: Node) -> dict[str, Any]:
+    """Does the node take capsules now, and with which runtimes, as far as its engine tells?"""
+    info = node.pods_info
+    return {"capsules": info is not None, "capsule_runtimes": list(info.handlers) or None if info else None}
+
+
+def _record(node: Node, info: EngineInfo, disk_gib: int, topology: dict[str, list[int]]) -> dict[str, Any]:
     return {
         "hostname": node.host,
         "mem_total": info.memory_mib,
@@ -165,5 +210,6 @@ def _record(node: Node, info: EngineInfo, disk_gib: int) -> dict[str, Any]:
         "kernel_version": info.kernel_version,
         "labels": dict(info.labels),
         "runtimes": list(info.runtimes),
-        "enable_cpu_pinning": node.conf.compute.enable_cpu_pinning,
+        "enable_cpu_pinning": bool(topology),
+        "numa_topology": topology or None,
     }

@@ -9,7 +9,7 @@ from typing import Any
 
 from zun.compute import observe
 from zun.compute.node import Node
-from zun.domain.container import Container
+from zun.domain.container import Container, Type
 from zun.domain.lifecycle import Status, Task
 from zun.domain.operation import Kind
 from zun.store import containers, operations
@@ -40,7 +40,7 @@ async def _look(node: Node, uuid: str, *, settled: bool) -> bool | None:
     node.unseen.add(uuid)  # before the row is read: an operation that ends from now on finds it
     async with node.db.read() as connection:
         row = await containers.get(connection, uuid)
-    if row is not None and row.host == node.host and row.task_state is not None:
+    if row is not None and row.host == node.host and (row.task_state or row.container_type != Type.CONTAINER):
         return False
     node.unseen.discard(uuid)
     if row is None or row.host != node.host or row.container_id is None:
@@ -86,7 +86,7 @@ def _expected(row: Container) -> dict[str, Any]:
 
 
 async def announce(
-    node: Node, row: Container, kind: str, params: dict[str, Any], values: dict[str, Any], task: Task
+    node: Node, row: Container, kind: str, params: dict[str, Any], values: dict[str, Any], task: Task | None
 ) -> bool | None:
     """The node's own operation, in the transaction of the status it announces; recorded like a user's."""
     now = node.clock.now()

@@ -5,13 +5,14 @@ from __future__ import annotations
 from zun.compute.node import Node
 from zun.compute.work import Prepared
 from zun.domain.container import Container
-from zun.domain.observed import EngineSpec, HealthCheck
+from zun.domain.observed import NO_ENGINE_NETWORK, EngineSpec, HealthCheck
 
 
 def engine_spec(node: Node, row: Container, prepared: Prepared) -> EngineSpec:
     """Limits are real: cpu a quota, memory with swap bounded, pids bounded; 0 means no limit asked."""
     restart = row.restart_policy or {}
     image = prepared.image
+    plugged = [one for one in prepared.attachments if one.engine_network == NO_ENGINE_NETWORK]
     return EngineSpec(
         uuid=row.uuid,
         owner=node.owner,
@@ -36,7 +37,12 @@ def engine_spec(node: Node, row: Container, prepared: Prepared) -> EngineSpec:
         privileged=row.privileged,
         healthcheck=_healthcheck(row),
         mounts=tuple(prepared.mounts),
-        attachments=tuple(prepared.attachments),
+        attachments=tuple(one for one in prepared.attachments if one not in plugged),
+        name_servers=tuple(dict.fromkeys(server for one in plugged for server in one.dns)),
+        own_address=plugged[0].address if plugged else None,
+        exposed_ports=tuple(row.exposed_ports or ()),
+        cpuset=prepared.cpuset,
+        memory_nodes=prepared.memory_nodes,
     )
 
 

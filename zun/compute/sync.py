@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from zun.compute.node import Node
+from zun.compute.operations.commit import clean_leftovers
 from zun.compute.refresh import refresh
 from zun.domain.clock import Clock
 from zun.domain.container import Container
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import status_of_list
 from zun.domain.observed import Observed
-from zun.store import containers, operations
+from zun.store import capsules, containers, operations, pinned_cpus
 
 LOG = logging.getLogger(__name__)
 
@@ -77,6 +78,8 @@ class Sync:
         grace = float(node.conf.compute.orphan_grace_seconds)
         self._suspects = Lasting(node.clock, grace)
         self._claims = Lasting(node.clock, grace)
+        self._others: frozenset[str] = frozenset()
+        """Consumers on our provider that are another service's (Nova's, on a shared host)."""
 
     def soon(self) -> None:
         self._now.set()
@@ -109,16 +112,19 @@ class Sync:
         engine = await node.runtime.list()
         async with node.db.read() as connection:
             rows = await containers.of_host(connection, node.host)
+            pods = await capsules.of_host(connection, node.host)
         todo = plan(rows, engine, node.owner)
         for uuid in todo.foreign:
             LOG.error("action=sync container=%s result=foreign: the engine's container is not this deployment's", uuid)
         changed = await self._look(todo.look)
+        await node.check_interfaces(rows, {item.uuid for item in engine if item.state in ("running", "paused")})
         removed = await self._remove_orphans(todo.orphans)
-        released = await self._release_claims({row.uuid for row in rows})
+        released = await self._release_claims({row.uuid for row in [*rows, *pods]})
         await node.network.collect_idle()
+        images = await clean_leftovers(node)
         return (
             f"rows={len(rows)} engine={len(engine)} looked={len(todo.look)} changed={changed} "
-            f"orphans={removed} claims={released}"
+            f"orphans={removed} claims={released} images={images}"
         )
 
     async def _look(self, uuids: Sequence[str]) -> int:
@@ -159,28 +165,41 @@ class Sync:
         node = self._node
         async with node.db.read() as connection:
             row = await containers.get(connection, uuid)
-        if row is not None and (row.host not in (None, node.host) or row.task_state or row.container_id):
+        elsewhere = row is not None and row.host not in (None, node.host)
+        if row is not None and not elsewhere and (row.task_state or row.container_id):
             return False
         LOG.warning("action=sync container=%s result=orphan removed", uuid)
         await node.runtime.remove(uuid, force=True)
         if row is not None:
             return True  # what it held was given back with its create
         await node.network.release_ports(uuid)
-        await node.placement.release(uuid)
+        await self._give_back(uuid)
         return True
 
+    async def _give_back(self, uuid: str) -> None:
+        node = self._node
+        async with node.db.write() as connection:
+            await pinned_cpus.unpin(connection, uuid)
+        await node.placement.release(uuid)
+
     async def _release_claims(self, known: set[str]) -> int:
-        """Allocations on this node's provider whose container is gone, and so for some time."""
+        """Allocations on this node's provider, and its CPUs, whose container is gone, and so for some time."""
         node = self._node
         if node.provider_uuid is None:
             return 0
         held = frozenset(await node.placement.consumers(node.provider_uuid))
+        async with node.db.read() as connection:
+            pinned = await pinned_cpus.containers_of(connection, node.host)
+        held |= pinned
+        self._others &= held
         released = 0
-        for uuid in self._claims.of(held - known - await self._unfinished()):
+        for uuid in self._claims.of(held - known - self._others - await self._unfinished()):
             async with node.db.read() as connection:
                 row = await containers.get(connection, uuid)
-            if row is None:
+            if row is None and uuid not in pinned and not await node.placement.ours(uuid):
+                self._others |= {uuid}
+            elif row is None:
                 LOG.warning("action=sync container=%s result=allocation released reason=no such container", uuid)
-                await node.placement.release(uuid)
+                await self._give_back(uuid)
                 released += 1
         return released

@@ -68,6 +68,8 @@ class Watcher:
                 continue
             if event.action.split(":", 1)[0] not in IGNORED:
                 self._look(event.uuid)
+            if event.action == "die":
+                self._keep(asyncio.create_task(self._ended(event.uuid), name=f"ended-{event.uuid}"))
 
     def _after_operation(self, uuid: str) -> None:
         """What the engine told while the operation was at work may be newer than what the operation read."""
@@ -78,8 +80,19 @@ class Watcher:
         if uuid not in self._pending:
             self._pending.add(uuid)
             task = asyncio.create_task(self._observe(uuid), name=f"observe-{uuid}")
-            self._looks.add(task)
-            task.add_done_callback(self._looks.discard)
+            self._keep(task)
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._looks.add(task)
+        task.add_done_callback(self._looks.discard)
+
+    async def _ended(self, uuid: str) -> None:
+        try:
+            await self._node.ended(uuid)
+        except ZunError as error:
+            LOG.warning("action=ended container=%s result=failed reason=%s", uuid, error.message)
+        except Exception:
+            LOG.exception("action=ended container=%s", uuid)
 
     async def _observe(self, uuid: str) -> None:
         """A burst of events of one container is one look at it, a moment later."""

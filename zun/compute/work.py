@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
+
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.compute.journal import Journal
 from zun.compute.node import Node
@@ -12,6 +15,7 @@ from zun.domain.container import Container, VolumeMapping
 from zun.domain.observed import Attachment, HostMount
 from zun.domain.operation import Operation
 from zun.runtime.base import ImageFacts
+from zun.runtime.pods import Sandbox
 
 
 @dataclass(slots=True)
@@ -20,7 +24,28 @@ class Prepared:
 
     image: ImageFacts | None = None
     attachments: Sequence[Attachment] = ()
+    security_groups: Sequence[str] | None = None
+    """Those of the exposed ports; None leaves the row's."""
     mounts: Sequence[HostMount] = ()
+    cpuset: str = ""
+    """CPUs it may run on (``2,3``); empty = all."""
+    memory_nodes: str = ""
+    """NUMA nodes of its memory; empty = all."""
+    images: Mapping[str, ImageFacts] = field(default_factory=dict)
+    """Of a capsule: member's uuid -> its image."""
+    paths: Mapping[str, str] = field(default_factory=dict)
+    """Of a capsule: volume mapping's uuid -> where the host has it."""
+    sandbox: Sandbox | None = None
+
+
+async def _stay() -> None:
+    """An operation outside of a worker has nobody waiting for it."""
+
+
+@asynccontextmanager
+async def _beside() -> AsyncIterator[None]:
+    """An operation outside of a worker has no place to give up."""
+    yield
 
 
 @dataclass(slots=True)
@@ -33,6 +58,14 @@ class Work:
     journal: Journal
     mappings: Sequence[VolumeMapping] = ()
     prepared: Prepared = field(default_factory=Prepared)
+    elsewhere: bool = False
+    """The container lives on another host now; its ports, volumes and allocation are that host's."""
+    leave: Callable[[], Awaitable[None]] = _stay
+    """Tells that the rest no longer concerns the container: its next operation need not wait for this one."""
+    aside: Callable[[], AbstractAsyncContextManager[None]] = _beside
+    """Around a wait that may be long: other operations may have this one's place meanwhile."""
+    members: Sequence[Container] = ()
+    """Of a capsule, init containers first."""
 
     @property
     def uuid(self) -> str:
@@ -59,6 +92,8 @@ class Outcome:
     error: str | None = None
     """The operation failed; the text for people."""
     remove_row: bool = False
+    record: Callable[[AsyncConnection], Awaitable[object]] | None = None
+    """What else is written in that transaction."""
     follow_up: str | None = None
     """Kind of an operation to queue in the same transaction."""
     follow_up_params: dict[str, Any] = field(default_factory=dict)

@@ -9,26 +9,68 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.compute import ending
 from zun.compute.journal import Journal
 from zun.compute.node import Node
-from zun.compute.operations import OPERATIONS
+from zun.compute.operations import chosen
 from zun.compute.operations.common import reason_of
 from zun.compute.work import Outcome, Work
-from zun.domain.errors import ZunError
-from zun.domain.operation import Kind, Operation
-from zun.store import containers, operations, volume_mappings
+from zun.domain.container import Type
+from zun.domain.errors import EngineError, ZunError
+from zun.domain.operation import FREED, Kind, Operation
+from zun.store import capsules, containers, operations, volume_mappings
 
 LOG = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=60)
 RENEW_EVERY = 15.0
-PERSISTENT = frozenset({Kind.DELETE, Kind.RELEASE})
+PERSISTENT = frozenset({Kind.DELETE, Kind.RELEASE, Kind.IMAGE_DELETE})
 """Kinds that are tried until done, however long the engine is away."""
+WITHOUT_CONTAINER = PERSISTENT | {Kind.COMMIT, Kind.IMAGE_PULL}
+"""Kinds that have something to do though the container's row is gone."""
+
+
+class _Slot:
+    """One of the places for operations at work; given up around a long wait, and not taken again by what is ended."""
+
+    def __init__(self, slots: asyncio.Semaphore) -> None:
+        self._slots = slots
+        self._held = False
+
+    async def __aenter__(self) -> _Slot:
+        await self._take()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self._give()
+
+    @asynccontextmanager
+    async def aside(self) -> AsyncIterator[None]:
+        self._give()
+        try:
+            yield
+        except asyncio.CancelledError:
+            raise
+        except BaseException:
+            await self._take()
+            raise
+        await self._take()
+
+    async def _take(self) -> None:
+        await self._slots.acquire()
+        self._held = True
+
+    def _give(self) -> None:
+        if self._held:
+            self._held = False
+            self._slots.release()
 
 
 class Worker:
@@ -37,7 +79,7 @@ class Worker:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._bell = asyncio.Event()
-        self._running: dict[str, tuple[int, asyncio.Task[None]]] = {}  # container uuid -> (operation id, task)
+        self._running: dict[str, tuple[int, asyncio.Task[None]]] = {}  # key -> (operation id, task)
         self._ending: set[int] = set()  # operations whose end is being written: gone from the list, not from here
         self._slots = asyncio.Semaphore(node.conf.compute.max_parallel_operations)
 
@@ -78,7 +120,24 @@ class Worker:
                 task.cancel()
             await asyncio.gather(renewer, *tasks, return_exceptions=True)
 
-    async def _sweep(self) -> None:
+    async def removals(self, seconds: float) -> int:
+        """Before ``run``: carry out what is to be removed here; how many there were. What takes longer than
+        ``seconds`` goes on beside the rest."""
+        await self._sweep(PERSISTENT)
+        tasks = [task for _, task in self._running.values()]
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=seconds)
+        except asyncio.CancelledError:
+            self._node.stopping = True
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        return len(tasks)
+
+    async def _sweep(self, only: frozenset[str] | None = None) -> None:
+        """Start what waits, removals first: their slots are taken before those of what is new."""
         async with self._node.db.read() as connection:
             waiting = await operations.next_of_host(connection, self._node.host)
         ids = {operation.id for operation in waiting}
@@ -87,17 +146,20 @@ class Worker:
                 LOG.info("action=cancel container=%s operation=%s reason=ended elsewhere", uuid, operation_id)
                 task.cancel()
         now = self._node.clock.now()
-        for operation in waiting:
-            uuid = operation.container_uuid
-            if uuid not in self._running and operations.is_due(operation.not_before, now):
-                task = asyncio.create_task(self._work(operation), name=f"{operation.kind}-{uuid}")
-                self._running[uuid] = (operation.id, task)
+        at_work = {operation_id for operation_id, _ in self._running.values()}
+        for operation in sorted(waiting, key=lambda one: one.kind not in PERSISTENT):
+            key = operation.key
+            if key in self._running or operation.id in at_work or (only is not None and operation.kind not in only):
+                continue
+            if operations.is_due(operation.not_before, now):
+                task = asyncio.create_task(self._work(operation), name=f"{operation.kind}-{operation.container_uuid}")
+                self._running[key] = (operation.id, task)
 
     async def _work(self, operation: operations.Next) -> None:
         uuid = operation.container_uuid
         try:
-            async with self._slots:
-                await self._attempt(operation.id)
+            async with _Slot(self._slots) as slot:
+                await self._attempt(operation.id, slot)
         except ZunError as error:  # the database is away: the operation is found again
             LOG.warning("action=%s container=%s result=postponed reason=%s", operation.kind, uuid, error.message)
             await self._node.clock.sleep(1)
@@ -105,11 +167,11 @@ class Worker:
             LOG.exception("action=%s container=%s operation=%s result=crashed", operation.kind, uuid, operation.id)
             await self._node.clock.sleep(1)
         finally:
-            self._running.pop(uuid, None)
+            self._running = {key: entry for key, entry in self._running.items() if entry[0] != operation.id}
             self._bell.set()
             self._node.settled(uuid)
 
-    async def _attempt(self, operation_id: int) -> None:
+    async def _attempt(self, operation_id: int, slot: _Slot) -> None:
         """Claim, carry out, end: one attempt of one operation."""
         node = self._node
         async with node.db.write() as connection:
@@ -120,9 +182,12 @@ class Worker:
                 return
             row = await containers.get(connection, operation.container_uuid)
             mappings = await volume_mappings.of_container(connection, operation.container_uuid)
-        if row is not None and row.host not in (node.host, None):
-            row = None  # another host's now: only what is left of it here may be released
-        work = Work(node, operation, row, Journal(node, operation.id), mappings)
+            inside = await capsules.members(connection, row.uuid) if row and row.container_type == Type.CAPSULE else ()
+        elsewhere = row is not None and row.host not in (node.host, None)
+        if elsewhere:  # another host's now: only what is left of it here may be released
+            row, mappings = None, []
+        work = Work(node, operation, row, Journal(node, operation.id), mappings, elsewhere=elsewhere)
+        work.leave, work.aside, work.members = partial(self._leave, operation), slot.aside, inside
         started = node.clock.monotonic()
         outcome = await self._carry_out(work)
         if outcome is None:
@@ -145,8 +210,8 @@ class Worker:
     async def _carry_out(self, work: Work) -> Outcome | None:
         """The operation's outcome; None when it was given back to be tried again."""
         operation = work.operation
-        run, fail = OPERATIONS[operation.kind]
-        if work.container is None and operation.kind not in PERSISTENT:
+        run, fail = chosen(work)
+        if work.container is None and operation.kind not in WITHOUT_CONTAINER:
             return Outcome(error="The container is gone.")
         try:
             return await run(work)
@@ -159,7 +224,8 @@ class Worker:
             if self._may_pass(operation, error):
                 await self._give_back(work, error)
                 return None
-            if operation.kind == Kind.DELETE and (operation.params.get("force") or work.container is None):
+            final = operation.params.get("force") or operation.params.get(FREED) or work.container is None
+            if operation.kind == Kind.DELETE and final:
                 await ending.leave_tombstone(work, error, self._back_off(operation))
                 return None
             try:
@@ -170,6 +236,16 @@ class Worker:
                 )
                 await self._give_back(work, error)
                 return None
+
+    async def _leave(self, operation: Operation) -> None:
+        async with self._node.db.write() as connection:
+            lane = await operations.set_lane(connection, operation.id, self._node.instance)
+        entry = self._running.get(operation.container_uuid)
+        if lane is not None and entry is not None and entry[0] == operation.id:
+            del self._running[operation.container_uuid]
+            self._running[f"{operation.container_uuid}/{lane}"] = entry
+            self._bell.set()
+            self._node.settled(operation.container_uuid)
 
     async def _is_ours(self, operation: Operation) -> bool:
         """Nobody undoes what another worker, or a later operation, makes by now."""
@@ -182,8 +258,12 @@ class Worker:
             return True  # nobody else gives this back
         if operation.params.get("healing"):  # S5.9: Error only after repeated failure, whatever the engine said
             return bool(operation.attempt < self._node.conf.compute.heal_attempts)
+        if operation.kind == Kind.DELETE and type(error) is EngineError and not operation.params.get("force"):
+            return bool(operation.attempt < self._node.conf.compute.retry_attempts)  # not a refusal: it broke down
         if not isinstance(error, ZunError) or not error.retryable:
             return False
+        if operation.kind == Kind.COMMIT:  # holds up nobody; its deadline ends it
+            return True
         if operation.kind in PERSISTENT:
             return not operation.params.get("force")
         return bool(operation.attempt < self._node.conf.compute.retry_attempts)

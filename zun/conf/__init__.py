@@ -9,9 +9,60 @@ from collections.abc import Sequence
 
 from oslo_config import cfg
 
-from zun.conf import api, checks, compute, database, default, docker, local, network, quota, rabbit, scheduler, volume
+from zun.conf import (
+    api,
+    checks,
+    cinder_client,
+    cni_daemon,
+    compute,
+    cri,
+    database,
+    default,
+    docker,
+    glance_client,
+    keystone_auth,
+    keystone_authtoken,
+    local,
+    network,
+    neutron,
+    neutron_client,
+    pci,
+    placement,
+    placement_client,
+    quota,
+    rabbit,
+    relay,
+    scheduler,
+    volume,
+    websocket_proxy,
+)
 
-GROUPS = (default, api, compute, database, docker, local, network, quota, rabbit, scheduler, volume)
+GROUPS = (
+    default,
+    api,
+    cinder_client,
+    cni_daemon,
+    compute,
+    cri,
+    database,
+    docker,
+    glance_client,
+    keystone_auth,
+    keystone_authtoken,
+    local,
+    network,
+    neutron,
+    neutron_client,
+    pci,
+    placement,
+    placement_client,
+    quota,
+    rabbit,
+    relay,
+    scheduler,
+    volume,
+    websocket_proxy,
+)
 
 
 class ConfigError(Exception):

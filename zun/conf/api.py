@@ -9,8 +9,26 @@ OPTIONS = [
     cfg.BoolOpt("enable_ssl_api", default=False, help="Serve TLS."),
     cfg.StrOpt("ssl_cert_file", help="Certificate, when enable_ssl_api."),
     cfg.StrOpt("ssl_key_file", help="Private key, when enable_ssl_api."),
+    cfg.ListOpt(
+        "trusted_proxies",
+        default=["127.0.0.1", "::1"],
+        help="Addresses and subnets of balancers whose X-Forwarded-For and X-Forwarded-Proto are believed.",
+    ),
+    cfg.URIOpt(
+        "public_endpoint",
+        schemes=["http", "https"],
+        help="Scheme, host and port of the links in answers, such as https://containers.example.org:9517; none: as the"
+        " request was addressed.",
+    ),
     cfg.IntOpt("max_limit", default=1000, min=1, help="Largest and default page of lists."),
     cfg.IntOpt("max_body_bytes", default=1024 * 1024, min=1024, help="Largest request body, bytes."),
+    cfg.IntOpt(
+        "max_archive_bytes",
+        default=64 * 1024 * 1024,
+        min=1024,
+        help="Largest tar archive copied into or out of a container, bytes.",
+    ),
+    cfg.IntOpt("parallel_archives", default=4, min=1, help="Archives one API process takes in at once."),
     cfg.FloatOpt("body_timeout", default=60.0, min=0.1, help="Longest time for the body of a request, seconds."),
     cfg.BoolOpt("enable_image_validation", default=False, help="Ask whether the image exists before creating."),
     cfg.StrOpt(

@@ -7,6 +7,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from zun.conf import cloud
+from zun.domain import pci
+from zun.domain.numa import parse_cpu_list
+
 _LIMITS = (
     # least, most, what is taken when the request names none (0 = no limit)
     ("minimum_cpus", "maximum_cpus", "default_cpu"),
@@ -14,11 +18,26 @@ _LIMITS = (
     ("minimum_disk", "maximum_disk", "default_disk"),
 )
 _HOST_LENGTH = 255
+_SOCKET_LENGTH = 107
 
 
 def problem(conf: Any) -> str | None:
     """One sentence for the first contradiction; None when all is well."""
-    for check in (_numbers, _limits, _images, _host, _addresses, _tls, _database):
+    for check in (
+        _numbers,
+        _limits,
+        _images,
+        _volumes,
+        _host,
+        _addresses,
+        _cni_daemon,
+        _tls,
+        _proxy,
+        _database,
+        _shared_host,
+        _floating,
+        _pci,
+    ):
         found = check(conf)
         if found:
             return found
@@ -37,6 +56,48 @@ def _numbers(conf: Any) -> str | None:
     return None
 
 
+def _floating(conf: Any) -> str | None:
+    try:
+        parse_cpu_list(conf.floating_cpu_set)
+    except ValueError as error:
+        return f"[DEFAULT]/floating_cpu_set: {error}"
+    return None
+
+
+def _pci(conf: Any) -> str | None:
+    try:
+        pci.parse_aliases(conf.pci.alias)
+        pci.parse_whitelist(conf.pci.passthrough_whitelist)
+    except ValueError as error:
+        return f"[pci]: {error}"
+    return None
+
+
+def _proxy(conf: Any) -> str | None:
+    section = conf.websocket_proxy
+    if section.ssl_only and not section.cert:
+        return "[websocket_proxy]/ssl_only needs a certificate: set cert and key"
+    if section.key and not section.cert:
+        return "[websocket_proxy]/key needs a certificate: set cert"
+    for entry in section.trusted_proxies:
+        try:
+            ipaddress.ip_network(entry.strip(), strict=False)
+        except ValueError as error:
+            return f"[websocket_proxy]/trusted_proxies: {error}"
+    return None
+
+
+def _shared_host(conf: Any) -> str | None:
+    """Nova rewrites the inventories of its provider: what we would add there is gone with its next report."""
+    if not conf.compute.host_shared_with_nova:
+        return None
+    if cloud.placement_driver(conf) != "openstack":
+        return "[compute]/host_shared_with_nova needs the Placement service ([placement]/driver = openstack)"
+    if conf.compute.fractional_cpu:
+        return "[compute]/fractional_cpu cannot be used with host_shared_with_nova: Nova counts whole VCPU"
+    return None
+
+
 def _limits(conf: Any) -> str | None:
     for least, most, default in _LIMITS:
         if conf[least] > conf[most]:
@@ -47,12 +108,22 @@ def _limits(conf: Any) -> str | None:
 
 
 def _images(conf: Any) -> str | None:
-    drivers, known = conf.image_driver_list, ("docker", "glance")
+    drivers, known = cloud.image_drivers(conf), ("docker", "glance")
     unknown = [name for name in drivers if name not in known]
     if unknown or not drivers:
         return f"[DEFAULT]/image_driver_list may name {' and '.join(known)}, not '{','.join(drivers)}'"
     if conf.default_image_driver not in drivers:
         return f"[DEFAULT]/default_image_driver '{conf.default_image_driver}' is not in image_driver_list"
+    return None
+
+
+def _volumes(conf: Any) -> str | None:
+    drivers, known = cloud.volume_drivers(conf), ("cinder", "local")
+    unknown = [name for name in drivers if name not in known]
+    if unknown or not drivers:
+        return f"[volume]/driver_list may name {' and '.join(known)}, not '{','.join(drivers)}'"
+    if not conf.volume.fstype.isalnum() or not conf.volume.fstype.isascii():
+        return f"[volume]/fstype '{conf.volume.fstype}' is no name of a file system"
     return None
 
 
@@ -75,6 +146,18 @@ def _addresses(conf: Any) -> str | None:
     if pool.version != 4 or conf.local.subnet_prefix < pool.prefixlen:
         return f"[local]/subnet_prefix {conf.local.subnet_prefix} does not fit into subnet_pool {pool}"
     return None
+
+
+def _cni_daemon(conf: Any) -> str | None:
+    """Whoever reaches it can plug: nobody does from outside."""
+    options = conf.cni_daemon
+    if options.socket and not (options.socket.startswith("/") and len(options.socket.encode()) <= _SOCKET_LENGTH):
+        return f"[cni_daemon]/socket has to be an absolute path of at most {_SOCKET_LENGTH} bytes"
+    try:
+        local = ipaddress.ip_address(options.cni_daemon_host).is_loopback
+    except ValueError:
+        local = False
+    return None if local else f"[cni_daemon]/cni_daemon_host {options.cni_daemon_host} is no loopback address"
 
 
 def _tls(conf: Any) -> str | None:

@@ -11,9 +11,26 @@ OPTIONS = [
         default="nova",
         help="Zone a node registers under, and that stands in for an empty one.",
     ),
+    cfg.StrOpt(
+        "floating_cpu_set",
+        default="",
+        help="CPUs such as 1-4,6 that are not pinned. With [compute]/enable_cpu_pinning, containers without CPUs of"
+        " their own run on these only; empty = on all.",
+    ),
     cfg.StrOpt("default_schedule_zone", help="Zone asked for when a request names none; none = any."),
     cfg.StrOpt("container_driver", default="docker", choices=["docker", "simulated"], help="Runtime for containers."),
     cfg.StrOpt("container_runtime", default="runc", help="OCI runtime when the request names none."),
+    cfg.StrOpt(
+        "capsule_driver",
+        default="cri",
+        choices=["cri", "docker"],
+        help="Engine for capsules: cri (containerd) or docker (a pause container whose namespaces the others share).",
+    ),
+    cfg.StrOpt(
+        "sandbox_image",
+        default="kubernetes/pause",
+        help="Image of the pause container (capsule_driver docker); pulled when it is absent.",
+    ),
     cfg.IntOpt(
         "default_memory_swap",
         default=0,
@@ -34,9 +51,14 @@ OPTIONS = [
         min=0,
         help="Disk when the request gives none and the node can limit it, GiB; 0 = no limit.",
     ),
-    cfg.ListOpt("image_driver_list", default=["docker"], help="Image drivers that requests may name."),
+    cfg.ListOpt(
+        "image_driver_list",
+        help="Image drivers that requests may name. None: docker,glance where [keystone_authtoken]/auth_url is set,"
+        " else docker.",
+    ),
     cfg.StrOpt("default_image_driver", default="docker", help="Image driver when the request names none."),
     cfg.StrOpt("my_ip", default="127.0.0.1", help="Management address of this host."),
+    cfg.StrOpt("my_block_storage_ip", default="$my_ip", help="Address of this host for connections to volumes."),
     cfg.StrOpt(
         "host", default=socket.gethostname(), sample_default="<host name>", help="Name the node registers under."
     ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from zun.bus.base import Bus
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock
+from zun.image.base import Images, ImageStore
 from zun.network.base import Network
 from zun.placement.base import Placement
 from zun.store.database import Database
@@ -30,3 +31,7 @@ class Control:
     cipher: Cipher
     deployment_id: str
     """Marks what this deployment makes in engines, with the host: ``<deployment id>/<host>``."""
+    images: Mapping[str, Images] = field(default_factory=dict)
+    """Image drivers by name."""
+    image_store: ImageStore | None = None
+    """Where images of containers are kept; None where there is no such service."""

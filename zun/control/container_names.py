@@ -32,6 +32,11 @@ _LETTERS = [
 ]
 
 
+def suffix() -> str:
+    """``<greek letter>-<1..24>``."""
+    return f"{random.choice(_LETTERS)}-{random.randint(1, 24)}"  # noqa: S311 - not a secret
+
+
 def generate() -> str:
     """A name a person can say; duplicates are allowed unless the operator forbids them."""
-    return f"{random.choice(_LETTERS)}-{random.randint(1, 24)}-container"  # noqa: S311 - not a secret
+    return f"{suffix()}-container"

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from zun.control.base import Control
-from zun.domain.container import Container
+from zun.domain.container import Container, Type
 from zun.domain.resources import Amounts
 from zun.scheduler.filters import Wanted
 from zun.scheduler.scheduler import Selection, select
+from zun.store import pinned_cpus
+
+
+async def give_back(control: Control, uuid: str) -> None:
+    """What ``place`` took; nothing held is success. A database that does not answer keeps no claim in Placement."""
+    try:
+        async with control.db.write() as connection:
+            await pinned_cpus.unpin(connection, uuid)
+    finally:
+        await control.placement.release(uuid)
 
 
 async def place(control: Control, container: Container, host: str | None = None) -> Selection:
@@ -23,5 +33,6 @@ async def place(control: Control, container: Container, host: str | None = None)
             host=host,
             cpu_policy=container.cpu_policy,
             hints=container.hints or {},
+            capsule=container.container_type == Type.CAPSULE,
         ),
     )

@@ -7,14 +7,8 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.domain.container import Container
 from zun.domain.errors import OverQuota
 from zun.store import quotas
-
-
-def amounts_of(container: Container) -> dict[str, int]:
-    """What a row counts against its project: containers, millicores, MiB, GiB."""
-    return quotas.deltas(containers=1, cpu=container.cpu, memory=container.memory, disk=container.disk)
 
 
 async def check(connection: AsyncConnection, conf: Any, project_id: str, amounts: Mapping[str, int]) -> None:

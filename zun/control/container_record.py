@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,7 +15,7 @@ from zun.domain.container import Container
 from zun.domain.operation import Kind, State
 from zun.store import operations
 
-LONG = frozenset({Kind.CREATE, Kind.REBUILD})
+LONG = frozenset({Kind.CREATE, Kind.REBUILD, Kind.COMMIT, Kind.IMAGE_PULL})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +42,11 @@ async def queue(
     host: str,
     params: Mapping[str, Any],
     makes_container: bool = False,
+    not_before: datetime | None = None,
+    more_seconds: int = 0,
 ) -> int:
-    """Leave an operation for ``host``; its id. Ring the bus once the transaction is over."""
+    """Leave an operation for ``host``; its id. Ring the bus once the transaction is over. ``more_seconds``: beyond
+    what operations of this kind may live."""
     now = control.clock.now()
     seconds = deadline_seconds(control, kind, makes_container=makes_container)
     return await operations.insert(
@@ -56,7 +59,8 @@ async def queue(
         project_id=asked.caller.project_id or container.project_id,
         params=params,
         now=now,
-        deadline=now + timedelta(seconds=seconds),
+        deadline=now + timedelta(seconds=seconds + more_seconds),
+        not_before=not_before,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import logging
 from collections.abc import Sequence
@@ -19,6 +20,10 @@ LOG = logging.getLogger(__name__)
 
 SIZE = "size_gib"
 """Key of ``connection`` that keeps the size asked for until the volume is attached."""
+
+
+DISCARD_SECONDS = 5.0
+SWEEP_SECONDS = 10.0
 
 
 async def prepare(
@@ -50,7 +55,7 @@ async def _prepare_one(control: Control, caller: Caller, container: Container, m
     if mount.kind == "bind":
         return dataclasses.replace(mapping, driver="local", contents=mount.source)
     if mount.source is not None:
-        driver, volume_id = await _find(control, caller, mount.source)
+        driver, volume_id = await find(control, caller, mount.source)
         return dataclasses.replace(mapping, driver=driver, volume_id=volume_id)
     sized = dataclasses.replace(mapping, auto_remove=True, connection={SIZE: mount.size})
     return await make(control, caller, sized)
@@ -63,7 +68,7 @@ async def make(control: Control, caller: Caller, mapping: VolumeMapping) -> Volu
     return dataclasses.replace(mapping, volume_id=volume_id)
 
 
-async def _find(control: Control, caller: Caller, ident: str) -> tuple[str, str]:
+async def find(control: Control, caller: Caller, ident: str) -> tuple[str, str]:
     """(driver, volume id), asking the drivers in their order."""
     for name, driver in control.volumes.items():
         try:
@@ -76,23 +81,41 @@ async def _find(control: Control, caller: Caller, ident: str) -> tuple[str, str]
 async def discard(control: Control, mappings: Sequence[VolumeMapping]) -> Sequence[VolumeMapping]:
     """Delete the volumes that were made for these mappings; the mappings without them, sizes kept for another try.
 
-    A volume that cannot be deleted now is logged with its id; the request's own error matters more.
+    What cannot be deleted at once is left to ``sweep``; nobody waits for it.
     """
     left = []
     for mapping in mappings:
         if mapping.auto_remove and mapping.volume_id:
             try:
-                await control.volumes[mapping.driver].delete(mapping.volume_id)
-            except ZunError as error:
-                LOG.error(
-                    "volume left behind volume=%s container=%s reason=%s",
+                async with asyncio.timeout(DISCARD_SECONDS):
+                    await control.volumes[mapping.driver].delete(mapping.volume_id)
+            except (ZunError, TimeoutError) as error:
+                LOG.warning(
+                    "action=discard volume=%s container=%s result=left to the sweep reason=%s",
                     mapping.volume_id,
                     mapping.container_uuid,
-                    error.message,
+                    error or f"not within {DISCARD_SECONDS:g} s",
                 )
             mapping = dataclasses.replace(mapping, volume_id=None)
         left.append(mapping)
     return left
+
+
+async def let_go(control: Control, mappings: Sequence[VolumeMapping]) -> None:
+    """Volumes of a container whose host is lost, forced: free for others now, those made for it deleted, where that can
+    be done from here. The records stay for the host, which still has them mounted."""
+    await asyncio.gather(*(_let_go(control, mapping) for mapping in mappings if mapping.volume_id))
+
+
+async def _let_go(control: Control, mapping: VolumeMapping) -> None:
+    try:
+        async with asyncio.timeout(DISCARD_SECONDS):
+            free = await control.volumes[mapping.driver].let_go(mapping)
+    except (ZunError, TimeoutError) as error:  # the tombstone does it once the node is back
+        LOG.warning("action=let-go volume=%s result=postponed reason=%s", mapping.volume_id, error or "slow")
+    else:
+        if free:
+            await discard(control, [mapping])
 
 
 async def sweep(control: Control) -> int:
@@ -103,9 +126,10 @@ async def sweep(control: Control) -> int:
         for volume_id in await driver.abandoned(before):
             LOG.warning("action=sweep volume=%s driver=%s result=deleting reason=its request died", volume_id, name)
             try:
-                await driver.delete(volume_id)
-            except ZunError as error:  # still mounted somewhere: the next look tries again
-                LOG.warning("action=sweep volume=%s result=postponed reason=%s", volume_id, error.message)
+                async with asyncio.timeout(SWEEP_SECONDS):
+                    await driver.delete(volume_id)
+            except (ZunError, TimeoutError) as error:  # still mounted somewhere, or slow: the next look tries again
+                LOG.warning("action=sweep volume=%s result=postponed reason=%s", volume_id, error or "slow")
             else:
                 deleted += 1
     return deleted

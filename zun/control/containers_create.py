@@ -9,19 +9,20 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.control import container_quota, container_volumes
 from zun.control.base import Control
-from zun.control.container_placing import place
+from zun.control.container_placing import give_back, place
 from zun.control.container_record import Asked, note_ended, queue
 from zun.control.container_unique import require_free_name
 from zun.control.container_values import Mount
-from zun.domain.container import Container, VolumeMapping
-from zun.domain.errors import HostUnreachable, ImageNotFound, RequestedHostNotFound, ZunError
+from zun.domain.container import Container, Type, VolumeMapping
+from zun.domain.errors import BrokerUnreachable, HostUnreachable, ImageNotFound, RequestedHostNotFound, ZunError
 from zun.domain.lifecycle import Status, Task
-from zun.domain.operation import Kind
+from zun.domain.operation import CAPSULE, Kind
 from zun.scheduler.scheduler import NoValidHost, Selection
 from zun.store import candidates, volume_mappings
 from zun.store import containers as store
@@ -46,9 +47,7 @@ class NewContainer:
 async def check_quota(control: Control, container: Container) -> None:
     """Refuse early what the reservation would refuse anyway (S1.6). Raises OverQuota."""
     async with control.db.read() as connection:
-        await container_quota.check(
-            connection, control.conf, container.project_id, container_quota.amounts_of(container)
-        )
+        await container_quota.check(connection, control.conf, container.project_id, container.quota)
 
 
 async def create(control: Control, asked: Asked, new: NewContainer) -> Container:
@@ -69,7 +68,7 @@ async def create(control: Control, asked: Asked, new: NewContainer) -> Container
         await container_volumes.discard(control, mappings)
         raise
     try:
-        await _require_image(control, container, selection.host)
+        await require_image(control, container, selection.host)
         placed = await _record_placed(control, asked, new, container, mappings, selection)
     except BaseException:
         await _take_back(control, container, mappings)
@@ -122,7 +121,7 @@ async def _insert(
     connection: AsyncConnection, control: Control, row: Container, mappings: Sequence[VolumeMapping]
 ) -> None:
     await require_free_name(connection, control.conf, row.name, row.project_id)
-    await container_quota.reserve(connection, control.conf, row.project_id, container_quota.amounts_of(row))
+    await container_quota.reserve(connection, control.conf, row.project_id, row.quota)
     await store.insert(connection, row)
     for mapping in mappings:
         await volume_mappings.insert(connection, mapping)
@@ -130,33 +129,39 @@ async def _insert(
 
 async def _take_back(control: Control, container: Container, mappings: Sequence[VolumeMapping]) -> None:
     try:
-        await control.placement.release(container.uuid)
+        await give_back(control, container.uuid)
     except ZunError as error:
         # The node's sync gives back claims whose container does not exist.
         LOG.warning("claim left behind container=%s reason=%s", container.uuid, error.message)
     await container_volumes.discard(control, mappings)
 
 
-async def _require_image(control: Control, container: Container, host: str) -> None:
+async def require_image(control: Control, container: Container, host: str) -> None:
     """With [api]/enable_image_validation the chosen node says whether the image exists, before there is a row.
 
     Raises ImageNotFound; Unavailable when neither node nor registry can tell.
     """
     if not control.conf.api.enable_image_validation:
         return
-    wanted = {
+    wanted: dict[str, Any] = {
         "image": container.image,
         "image_driver": container.image_driver,
+        "image_uuid": container.image_uuid,
         "image_pull_policy": container.image_pull_policy,
         "registry_id": container.registry_id,
     }
+    if container.container_type != Type.CONTAINER:
+        wanted[CAPSULE] = True
     deadline = float(control.conf.rpc_response_timeout)
     try:
         exists = await control.bus.call(host, "image_exists", wanted, deadline)
     except HostUnreachable as error:
         # Its text names the host, which is for administrators.
         LOG.warning("action=image_exists container=%s error=%s", container.uuid, error.message)
-        raise HostUnreachable("The chosen host did not say whether the image exists. Try again.") from error
+        text = "The chosen host did not say whether the image exists. Try again."
+        if isinstance(error, BrokerUnreachable):
+            text = "The message broker does not answer: the chosen host cannot say whether the image exists. Try again."
+        raise HostUnreachable(text) from error
     if not exists:
         raise ImageNotFound(f"Image {container.image} could not be found.")
 

@@ -6,25 +6,26 @@ What a second DELETE means while the first is at work: docs/decisions/0002-paral
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.control import container_quota, container_volumes
+from zun.control import container_volumes, containers_lost
 from zun.control.base import Control
 from zun.control.container_exclusive import changing
+from zun.control.container_placing import give_back
 from zun.control.container_record import Asked, queue
 from zun.control.containers_lookup import again, host_is_up
 from zun.control.containers_power import TRIES, as_read
-from zun.domain.container import Container
+from zun.domain.container import Container, Type
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Status, Task, require
-from zun.domain.operation import Kind, Operation
+from zun.domain.operation import CAPSULE, FREED, Kind, Operation
+from zun.store import capsules, operations, volume_mappings
 from zun.store import containers as store
-from zun.store import operations, volume_mappings
 
 LOG = logging.getLogger(__name__)
 
@@ -44,6 +45,8 @@ class Manner:
 
     force: bool = False
     stop: bool = False
+    any_status: bool = False
+    """Whatever the status, and whatever is at work: that is called off (capsules)."""
 
     @property
     def word(self) -> str:
@@ -59,18 +62,25 @@ async def delete(control: Control, asked: Asked, container: Container, manner: M
     for _ in range(TRIES):
         async with control.db.read() as connection:
             live = await operations.unfinished_of_container(connection, container.uuid)
+        lost = container.host is not None and not await host_is_up(control, container.host)
         if _is_under_way(live, manner):
-            return
-        stuck = _creating_for_long(control, container, live)
+            if not lost or await containers_lost.free(control, container, live):
+                return
+            container = await again(control, container.uuid)
+            continue
+        stuck = manner.any_status or _given_up(control, container, live, lost=lost)
         if not (stuck or _left_half_deleted(container, live)):
             require(manner.word, container.uuid, container.status)
         if container.host is None:
             done = await _delete_here(control, asked, container)
-        elif manner.force and not await host_is_up(control, container.host):
+        elif manner.force and lost:
             done = await _delete_without_node(control, asked, container, container.host)
         else:
             cancel = manner.force or stuck
-            done = await _leave_to_node(control, asked, container, container.host, manner, cancel=cancel)
+            frees = lost and control.conf.compute.free_on_lost_host
+            done = await _leave_to_node(control, asked, container, manner, cancel=cancel, frees=frees)
+            if done and frees:
+                await containers_lost.release_allocation(control, container.uuid)
         if done:
             return
         container = await again(control, container.uuid)
@@ -84,11 +94,13 @@ def _is_under_way(live: Sequence[Operation], manner: Manner) -> bool:
     return bool(deletes) and (forced or not manner.force)
 
 
-def _creating_for_long(control: Control, container: Container, live: Sequence[Operation]) -> bool:
-    """May the owner give a container up that is still ``Creating``: half its time is over, or nobody works on it
-    (S1.26)."""
+def _given_up(control: Control, container: Container, live: Sequence[Operation], *, lost: bool) -> bool:
+    """May the owner give a container up that is still ``Creating``: half its time is over, or nobody works on it, its
+    host being down (S1.26)."""
     if container.status != Status.CREATING:
         return False
+    if lost:
+        return True
     creates = [operation for operation in live if operation.kind == Kind.CREATE]
     now = control.clock.now()
     return all(now >= one.start_time + (one.deadline - one.start_time) / 2 for one in creates)
@@ -100,10 +112,14 @@ def _left_half_deleted(container: Container, live: Sequence[Operation]) -> bool:
 
 
 async def _leave_to_node(
-    control: Control, asked: Asked, container: Container, host: str, manner: Manner, *, cancel: bool
+    control: Control, asked: Asked, container: Container, manner: Manner, *, cancel: bool, frees: bool
 ) -> bool:
-    """``Deleting``, and the operations for the node, whether it is up or will be (S3.2, S3.4)."""
-    values = {"status": Status.DELETING, "task_state": Task.DELETING}
+    """``Deleting``, and the operations for the node, whether it is up or will be (S3.2, S3.4). ``frees``: its quota
+    is given back now."""
+    host = str(container.host)
+    values: dict[str, Any] = {"status": Status.DELETING, "task_state": Task.DELETING}
+    if frees:
+        values["counted"] = False
     stop = manner.stop and container.status == Status.RUNNING
 
     async def announce(connection: AsyncConnection) -> bool:
@@ -113,7 +129,11 @@ async def _leave_to_node(
         if stop:
             params: dict[str, Any] = {"timeout": STOP_SECONDS}
             first = await queue(connection, control, asked, container, Kind.STOP, host=host, params=params)
-        params = {"force": manner.force, "stop": stop, "status_before": container.status}
+        if frees:
+            await capsules.stop_counting(connection, container, control.clock.now())
+        params = {"force": manner.force, "stop": stop, "status_before": container.status, **kind_of(container)}
+        if frees:
+            params[FREED] = True
         last = await queue(connection, control, asked, container, Kind.DELETE, host=host, params=params)
         if cancel:
             before = last if first is None else first
@@ -144,7 +164,7 @@ async def _delete_here(control: Control, asked: Asked, container: Container) -> 
             request_id=asked.request_id,
             user_id=asked.caller.user_id,
             project_id=asked.caller.project_id or container.project_id,
-            params={},
+            params=kind_of(container),
             now=now,
             deadline=now + timedelta(seconds=HERE_SECONDS),
         )
@@ -174,7 +194,7 @@ async def finish_here(control: Control, uuid: str, operation_id: int) -> None:
         await store.lock(connection, uuid)
         if await operations.finish(connection, operation_id, worker=None, now=now, error=False):
             await operations.add_event(connection, operation_id, "release", started=started, finished=now, error=None)
-        if await _remove_row(connection, uuid, {"status": Status.DELETING, "host": None}):
+        if await capsules.remove(connection, uuid, {"status": Status.DELETING, "host": None}):
             await volume_mappings.delete_of_container(connection, uuid)
 
     await control.db.run(finish)
@@ -184,15 +204,23 @@ async def _delete_without_node(control: Control, asked: Asked, container: Contai
     """Forced while the host is down: everything the control plane can free is free at once, the row goes; the node
     finds a tombstone when it returns and removes what it still has, mounts included (S3.2)."""
 
+    async with control.db.read() as connection:
+        mappings = await volume_mappings.of_container(connection, container.uuid)
+
     async def entomb(connection: AsyncConnection) -> bool:
         now = control.clock.now()
         claimed = {"status": Status.DELETING, "task_state": Task.DELETING}
         if not await store.update(connection, container.uuid, as_read(container), claimed, now):
             return False
-        params = {"force": True, "tombstone": True, "container_id": container.container_id}
+        params = {
+            "force": True,
+            "tombstone": True,
+            "container_id": container.container_id,
+            **kind_of(container),
+        }
         tomb = await queue(connection, control, asked, container, Kind.DELETE, host=host, params=params)
         await operations.cancel_unfinished(connection, container.uuid, now, before=tomb)
-        await _remove_row(connection, container.uuid, {"status": Status.DELETING})
+        await capsules.remove(connection, container.uuid, {"status": Status.DELETING})
         return True
 
     if not await control.db.run(entomb):
@@ -203,17 +231,16 @@ async def _delete_without_node(control: Control, asked: Asked, container: Contai
     except ZunError as error:
         # The tombstone walks the same way once the node is back.
         LOG.warning("action=delete container=%s result=release postponed reason=%s", container.uuid, error.message)
+    await container_volumes.let_go(control, mappings)
     return True
 
 
 async def release_from_here(control: Control, uuid: str) -> None:
     """Ports, then the allocation; both are found by the container's uuid in the services themselves."""
     await control.network.release_ports(uuid)
-    await control.placement.release(uuid)
+    await give_back(control, uuid)
 
 
-async def _remove_row(connection: AsyncConnection, uuid: str, expect: Mapping[str, Any]) -> bool:
-    removed = await store.delete(connection, uuid, expect)
-    if removed is not None:
-        await container_quota.give_back(connection, removed.project_id, container_quota.amounts_of(removed))
-    return removed is not None
+def kind_of(container: Container) -> dict[str, Any]:
+    """Parameter of operations of capsules: by it they are known when the row is gone."""
+    return {CAPSULE: True} if container.container_type == Type.CAPSULE else {}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zun.control.base import Control
 from zun.domain.caller import Caller
-from zun.domain.container import Container
+from zun.domain.container import MEMBERS, Container, Type
 from zun.domain.errors import Conflict, ContainerHostNotUp, ContainerNotFound
 from zun.domain.service import is_up
 from zun.store import candidates
@@ -23,14 +23,21 @@ def scope(caller: Caller, *, all_projects: bool) -> Mapping[str, Any]:
     return {"user_id": caller.user_id}
 
 
-async def lookup(control: Control, caller: Caller, ident: str, *, all_projects: bool = False) -> Container:
-    """By uuid or exact name; admins see every project without any switch.
+async def lookup(
+    control: Control,
+    caller: Caller,
+    ident: str,
+    *,
+    all_projects: bool = False,
+    types: Sequence[str] = (Type.CONTAINER, *MEMBERS),
+) -> Container:
+    """By uuid or exact name; admins see every project without any switch. Members of capsules by uuid only.
 
     Raises ContainerNotFound, and Conflict when a name fits several.
     """
     limits = scope(caller, all_projects=all_projects or caller.is_admin)
     async with control.db.read() as connection:
-        found = await store.find(connection, ident, limits)
+        found = await store.find(connection, ident, limits, types)
     if not found:
         raise ContainerNotFound(ident)
     if len(found) > 1:
@@ -49,9 +56,21 @@ async def again(control: Control, uuid: str) -> Container:
 
 async def host_is_up(control: Control, host: str) -> bool:
     """Is the agent of ``host`` alive, by its heartbeat?"""
+    return await host_silence(control, host) is None
+
+
+async def host_silence(control: Control, host: str) -> str | None:
+    """Why ``host`` counts as down, as the end of "the host …"; None when its agent is alive."""
     async with control.db.read() as connection:
         beat = await candidates.heartbeat(connection, host)
-    return beat is not None and is_up(beat, control.clock.now(), control.conf.service_down_time)
+    if beat is None:
+        return "is not known any more"
+    if is_up(beat, control.clock.now(), control.conf.service_down_time):
+        return None
+    if beat["forced_down"]:
+        return "was declared down"
+    heard = beat["last_seen_up"] or beat["updated_at"] or beat["created_at"]
+    return f"has not been heard of since {heard:%Y-%m-%d %H:%M:%S} UTC"
 
 
 async def require_host(control: Control, caller: Caller, container: Container) -> str:

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from zun.control import container_quota, container_volumes
 from zun.control.base import Control
 from zun.control.container_exclusive import changing, exclusive
-from zun.control.container_placing import place
+from zun.control.container_placing import give_back, place
 from zun.control.container_record import Asked, queue
 from zun.control.containers_create import NOT_ENOUGH_HOSTS
 from zun.control.containers_lookup import again, require_host
@@ -133,9 +133,9 @@ async def _place_anew(
             if await _announce(control, asked, container, kind, params, selection):
                 return selection.host
         except BaseException:
-            await control.placement.release(container.uuid)
+            await give_back(control, container.uuid)
             raise
-        await control.placement.release(container.uuid)
+        await give_back(control, container.uuid)
         return None
 
 

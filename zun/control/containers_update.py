@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -14,10 +15,13 @@ from zun.control.container_unique import require_free_name
 from zun.control.containers_lookup import again, require_host
 from zun.control.containers_queries import ask_node
 from zun.domain.container import Container
-from zun.domain.errors import Conflict, ContainerHostNotUp
+from zun.domain.errors import Conflict, ContainerHostNotUp, ZunError
+from zun.domain.numa import cpus_needed
 from zun.domain.resources import Amounts
 from zun.store import candidates
 from zun.store import containers as store
+
+LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +73,15 @@ async def _resize(control: Control, asked: Asked, container: Container, wanted: 
     """Claim, engine, then row and quota at once: each step is undone when a later one is refused. Quota is counted
     in the transaction of the row it is for, so that no death in between leaves it counted."""
     old = Size(container.cpu, container.memory)
+    if container.cpu_policy == "dedicated" and cpus_needed(wanted.cpu) != cpus_needed(old.cpu):
+        raise Conflict("A container with cpu_policy dedicated keeps the number of its CPUs; create another one.")
     host = await require_host(control, asked.caller, container)
     more, less = _difference(old, wanted)
     async with control.db.read() as connection:
         await container_quota.check(connection, control.conf, container.project_id, more)
-    await _claim(control, container, host, wanted)
+    held = Size(max(old.cpu, wanted.cpu), max(old.memory, wanted.memory))  # nobody else's until the engine agreed
+    if held != old:
+        await _claim(control, container, host, held)
     try:
         await _tell_node(control, asked, container, wanted)
         try:
@@ -82,8 +90,19 @@ async def _resize(control: Control, asked: Asked, container: Container, wanted: 
             await _tell_node(control, asked, container, old)
             raise
     except BaseException:
-        await _claim(control, container, host, old)
+        if held != old:
+            await _claim(control, container, host, old)
         raise
+    if held != wanted:
+        await _give_rest_back(control, container, host, wanted)
+
+
+async def _give_rest_back(control: Control, container: Container, host: str, size: Size) -> None:
+    """The container has its new size by now: what it held beyond that is nobody's fault to wait for."""
+    try:
+        await _claim(control, container, host, size)
+    except ZunError as error:
+        LOG.warning("action=resize container=%s result=larger claim kept reason=%s", container.uuid, error.message)
 
 
 async def _tell_node(control: Control, asked: Asked, container: Container, size: Size) -> None:

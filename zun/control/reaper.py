@@ -17,11 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from zun.control import container_volumes
 from zun.control.base import Control
 from zun.control.containers_delete import HERE, finish_here, release_from_here
-from zun.domain.container import Container
+from zun.domain.container import Container, Type
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Status
-from zun.domain.operation import Kind, Operation
-from zun.store import containers, leases, operations, volume_mappings
+from zun.domain.operation import CAPSULE, Kind, Operation
+from zun.store import capsules, containers, images, leases, operations, sessions, volume_mappings
 
 LOG = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ LEASE = "reaper"
 PRUNE_LEASE = "prune-actions"
 PRUNE_EVERY = timedelta(hours=1)
 PRUNE_BATCHES = 500
-NEVER_END = frozenset({Kind.DELETE, Kind.RELEASE})
+NEVER_END = frozenset({Kind.DELETE, Kind.RELEASE, Kind.IMAGE_DELETE})
 
 CREATE_FAILED = "Container failed to create correctly"
 """Clients and operators know this beginning."""
@@ -68,11 +68,20 @@ async def reap_once(control: Control, owner: str) -> str:
             ended += await _finish_here(control, operation)
         elif operation.kind in NEVER_END:
             extended += await _extend(control, operation)
+        elif operation.kind == Kind.IMAGE_PULL:
+            ended += await _end_pull(control, operation)
+        elif operation.kind == Kind.COMMIT:
+            ended += await _end_commit(control, operation)
         else:
             ended += await _end(control, operation)
     swept = await container_volumes.sweep(control)
     pruned = await _prune(control)
-    return f"Ended {ended} operations, gave {extended} more time, swept {swept} volumes, forgot {pruned} old actions."
+    async with control.db.write() as connection:
+        forgotten = await sessions.sweep(connection, now)
+    return (
+        f"Ended {ended} operations, gave {extended} more time, swept {swept} volumes and {forgotten} sessions, "
+        f"forgot {pruned} old actions."
+    )
 
 
 async def _finish_here(control: Control, operation: Operation) -> bool:
@@ -115,8 +124,14 @@ async def _end(control: Control, operation: Operation) -> bool:
         later = await operations.unfinished_of_container(connection, operation.container_uuid)
         announced = [other for other in later if other.kind != Kind.RELEASE]
         if row is not None and not announced:  # what a later operation announced is not overwritten
-            await containers.update(connection, row.uuid, {"status": row.status}, _outcome(operation, row, reason), now)
+            outcome = _outcome(operation, row, reason)
+            await containers.update(connection, row.uuid, {"status": row.status}, outcome, now)
+            if outcome.get("status") and row.container_type == Type.CAPSULE:
+                told = {"status": Status.ERROR, "status_reason": reason, "restart_at": None}
+                await capsules.update_members(connection, row.uuid, told, now)
         gives_back = _gives_back(operation, row)
+        if operation.kind == Kind.NETWORK_ATTACH and row is not None and not gives_back:
+            await _queue_detach(connection, control, operation)
         if gives_back and operation.host:
             await _queue_release(connection, control, operation)
     LOG.warning(
@@ -133,6 +148,34 @@ async def _end(control: Control, operation: Operation) -> bool:
         await control.bus.ring(operation.host)
     else:
         await _release(control, operation.container_uuid)
+    return True
+
+
+async def _end_pull(control: Control, operation: Operation) -> bool:
+    """An image its host never got: the record goes."""
+    async with control.db.write() as connection:
+        if not await operations.finish(connection, operation.id, worker=None, now=control.clock.now(), error=True):
+            return False
+        await images.delete(connection, operation.container_uuid)
+    LOG.warning("action=reap kind=image_pull image=%s host=%s", operation.container_uuid, operation.host)
+    return True
+
+
+async def _end_commit(control: Control, operation: Operation) -> bool:
+    """The container is not concerned; the image without data goes. The node cleans its engine when it learns of it."""
+    now = control.clock.now()
+    async with control.db.write() as connection:
+        reason = reason_of(operation, await _step(connection, operation))
+        if not await operations.finish(connection, operation.id, worker=None, now=now, error=True):
+            return False
+        await operations.add_event(connection, operation.id, "deadline", started=now, finished=now, error=reason)
+    LOG.warning("action=reap kind=commit container=%s reason=%s", operation.container_uuid, reason)
+    await control.bus.ring(operation.host)
+    if control.image_store is not None:
+        try:
+            await control.image_store.discard(str(operation.params["image"]))
+        except ZunError as error:
+            LOG.warning("action=commit image=%s result=left behind reason=%s", operation.params["image"], error.message)
     return True
 
 
@@ -174,7 +217,24 @@ async def _queue_release(connection: AsyncConnection, control: Control, operatio
         request_id=operation.request_id,
         user_id=operation.user_id,
         project_id=operation.project_id,
-        params={"reason": "deadline"},
+        params={"reason": "deadline"} | ({CAPSULE: True} if operation.params.get(CAPSULE) else {}),
+        now=now,
+        deadline=now + timedelta(seconds=control.conf.compute.operation_deadline),
+    )
+
+
+async def _queue_detach(connection: AsyncConnection, control: Control, operation: Operation) -> None:
+    """What an attach had made by then is given back, as the row does not know of it."""
+    now = control.clock.now()
+    await operations.insert(
+        connection,
+        container_uuid=operation.container_uuid,
+        kind=Kind.NETWORK_DETACH,
+        host=operation.host,
+        request_id=operation.request_id,
+        user_id=operation.user_id,
+        project_id=operation.project_id,
+        params={"network_id": operation.params["requested"]["network_id"], "reason": "deadline"},
         now=now,
         deadline=now + timedelta(seconds=control.conf.compute.operation_deadline),
     )

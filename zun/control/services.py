@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from zun.control.base import Control
-from zun.domain.errors import ZunServiceNotFound
+from zun.domain.errors import HostUnreachable, ZunServiceNotFound
+from zun.domain.service import COMPUTE
 from zun.store import services as store
+
+LOG = logging.getLogger(__name__)
+
+_TOLD_WITHIN = 2.0
+"""Seconds that the administrator's request waits for the node to hear of it."""
 
 
 async def list_all(control: Control) -> Sequence[Mapping[str, Any]]:
@@ -35,11 +42,16 @@ async def zones(control: Control) -> Sequence[str]:
 async def change(control: Control, host: str, binary: str, values: Mapping[str, Any]) -> None:
     """Write ``disabled``, ``disabled_reason`` or ``forced_down``; raises ZunServiceNotFound (S6.5).
 
-    The agent carries ``disabled`` on to Placement at its next inventory run.
+    The agent carries ``disabled`` on to Placement: at once when it hears of it, else at its next inventory run.
     """
     async with control.db.write() as connection:
         if not await store.change(connection, host, binary, values, control.clock.now()):
             raise ZunServiceNotFound(host, binary)
+    if binary == COMPUTE and "disabled" in values:
+        try:
+            await control.bus.call(host, "report", {}, _TOLD_WITHIN)
+        except HostUnreachable as error:
+            LOG.info("action=service host=%s result=told at its next inventory reason=%s", host, error.message)
 
 
 async def delete(control: Control, host: str, binary: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 
 
@@ -17,6 +18,20 @@ class RequestedNetwork:
     v4_fixed_ip: str | None = None
     v6_fixed_ip: str | None = None
     preserve_on_delete: bool = False
+
+
+class Type(StrEnum):
+    """What a row of ``containers`` is."""
+
+    CONTAINER = "container"
+    CAPSULE = "capsule"
+    MEMBER = "capsule_container"
+    INIT = "capsule_init_container"
+
+
+HOLDERS = (Type.CONTAINER, Type.CAPSULE)
+"""What holds an allocation, volumes and ports; a capsule does so for its members."""
+MEMBERS = (Type.MEMBER, Type.INIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +87,40 @@ class Container:
     ports: Sequence[int] | None = None
     addresses: Mapping[str, Any] | None = None
     """network id -> list of ``{addr, version, port, subnet_id, preserve_on_delete}``."""
+    image_uuid: str | None = None
+    """The image's id where its driver has ids (Glance), found with the rights of who asked."""
     engine_image: str | None = None
     """Image id in the engine the container was made from."""
     created_at: datetime | None = None
     updated_at: datetime | None = None
     started_at: datetime | None = None
+    counted: bool = True
+    """Does it count against the quota? Not any more once it is deleted while its host is down."""
+    container_type: str = Type.CONTAINER
+    capsule_uuid: str | None = None
+    """Of a member: its capsule."""
+    annotations: Mapping[str, str] | None = None
+    volume_mounts: Sequence[Mapping[str, Any]] | None = None
+    """Of a member: ``{mapping, destination, read_only}``; ``mapping`` is the uuid of its capsule's volume mapping."""
+    restarts: int = 0
+    """Of a member: how often its restart policy started it again."""
+    back_off: int = 0
+    """Of a member: seconds it waited before it was last started again."""
+    restart_at: datetime | None = None
+    """Of a member: when it is started again; None when it is not to be."""
+    exit_code: int | None = None
+    """Of a member: how it last ended."""
+
+    @property
+    def quota(self) -> dict[str, int]:
+        """What the row counts against its project: containers, millicores, MiB, GiB; nothing once that was given back.
+        Of a capsule each member is a container, and the size is the capsule's."""
+        if not self.counted:
+            return {}
+        if self.container_type in MEMBERS:
+            return {"containers": 1}
+        containers = 0 if self.container_type == Type.CAPSULE else 1
+        return {"containers": containers, "cpu": round(self.cpu * 1000), "memory": self.memory, "disk": self.disk}
 
 
 @dataclass(frozen=True, slots=True)

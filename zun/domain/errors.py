@@ -4,7 +4,8 @@
     ├── Invalid (400)          what the caller sent is wrong
     │   ├── SchemaValidationError, InvalidValue, InvalidParameterValue, InvalidParamInVersion,
     │   │   ValidationError, InvalidQuotaValue, NoInteractiveFlag, Base64Exception
-    │   └── ImageNotFound, VolumeNotUsable, VolumeInUse, VolumeCreateFailed, PortInUse, PortNotUsable
+    │   └── ImageNotFound, VolumeNotUsable, VolumeInUse, VolumeCreateFailed, PortInUse, PortNotUsable,
+    │       PortBindingFailed, SecurityGroupCannotBeApplied, SecurityGroupCannotBeRemoved
     ├── Unauthorized (401)
     ├── Forbidden (403)        PolicyNotAuthorized, OverQuota, ExternalNetworkAttachForbidden
     ├── NotFound (404)         ContainerNotFound, NetworkNotFound, VolumeNotFound, RegistryNotFound, …
@@ -111,7 +112,19 @@ class PortInUse(Invalid):
 
 
 class PortNotUsable(Invalid):
-    """The port belongs to somebody else."""
+    """The port belongs to somebody else, or is at work."""
+
+
+class PortBindingFailed(Invalid):
+    """No host could bind the port."""
+
+
+class SecurityGroupCannotBeApplied(Invalid):
+    """The group is there already, or a port takes none."""
+
+
+class SecurityGroupCannotBeRemoved(Invalid):
+    """The container does not have the group."""
 
 
 # -- 401, 403 ------------------------------------------------------------------------------------
@@ -286,6 +299,13 @@ class ContainerHostNotUp(Conflict):
         super().__init__(f"Container {uuid} host{where} is not up.")
 
 
+class NetworkAlreadyExists(Conflict):
+    """The network was made before."""
+
+    def __init__(self, ident: str) -> None:
+        super().__init__(f"Network {ident} already exists.")
+
+
 class ImageAlreadyExists(Conflict):
     """The image record exists on that host."""
 
@@ -300,8 +320,20 @@ class Unavailable(ZunError):
     retryable = True
 
 
+class ServiceUnavailable(Unavailable):
+    """Another OpenStack service did not answer, or answered with a fault of its own; ``service`` names it."""
+
+    def __init__(self, service: str, detail: str) -> None:
+        super().__init__(f"{service} is not available: {detail.rstrip('.')}.")
+        self.service = service
+
+
 class HostUnreachable(Unavailable):
     """The node did not answer a call in time."""
+
+
+class BrokerUnreachable(HostUnreachable):
+    """The node could not be asked: the message broker does not answer."""
 
 
 class PlacementUnavailable(Unavailable):
@@ -318,10 +350,10 @@ class NodeError(ZunError):
 
 
 class EngineError(NodeError):
-    """The engine refused; the text names it."""
+    """The engine refused; the text says why, ``engine`` which one."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(f"Docker internal error: {text.rstrip('.')}.")
+    def __init__(self, text: str, *, engine: str = "Docker") -> None:
+        super().__init__(f"{engine} internal error: {text.rstrip('.')}.")
         self.text = text
 
 
@@ -331,6 +363,10 @@ class EngineNotFound(EngineError):
 
 class EngineConflict(EngineError):
     """The engine's state does not permit the call (already paused, not running, …)."""
+
+
+class PathRefused(EngineError):
+    """A path within a container cannot be read or written, or what is written is no archive: the text says which."""
 
 
 class EngineUnreachable(EngineError):
@@ -351,10 +387,51 @@ class ImagePullFailed(ImageFailed):
     retryable = True
 
 
+class ImageStoreFailed(NodeError):
+    """An image of a container could not be kept; a retry cannot help."""
+
+    keeps_host = True
+
+
 class StartFailed(EngineError):
     """The engine refused to start what it had made."""
 
     keeps_host = True
+
+
+class SandboxFailed(NodeError):
+    """A capsule's sandbox could not be made; ``text`` is the engine's, or its network plug-in's."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"The sandbox of the capsule could not be made: {text.rstrip('.')}.")
+        self.text = text
+
+
+class InitContainerFailed(NodeError):
+    """An init container ended with a fault, or not in time, and is not tried again: the capsule cannot run (S2.13)."""
+
+    keeps_host = True
+
+
+KURYR = "Kuryr (the network plug-in of Docker)"
+
+
+class PluginFailed(StartFailed):
+    """The engine's network plug-in (Kuryr) failed a call, or was not reached by the engine; a retry can help."""
+
+    retryable = True
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.message = f"{KURYR} failed: {text.rstrip('.')}."
+
+
+class PluginSilent(EngineUnreachable):
+    """The engine answers, yet did not end a call in which its network plug-in (Kuryr) has a part."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"{KURYR} did not do its part within {seconds:g} seconds, while Docker itself answers")
+        self.message = f"{self.text}."
 
 
 class DiskQuotaUnsupported(NodeError):
@@ -373,6 +450,25 @@ class ClaimFailed(NodeError):
 
 class VolumeAttachFailed(NodeError):
     """A volume could not be made available on the node."""
+
+
+class VolumeNotReady(VolumeAttachFailed):
+    """The volume did not become available in time (S1.27)."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"Volumes did not reach available status after {seconds} seconds")
+
+
+class VolumeDetachFailed(NodeError):
+    """A volume could not be taken off the node; it still is there (S3.14)."""
+
+    keeps_host = True
+
+
+class VolumeDeleteFailed(NodeError):
+    """A volume made for a container could not be deleted, or not in time (S3.9)."""
+
+    keeps_host = True
 
 
 class NetworkSetupFailed(NodeError):

@@ -12,6 +12,15 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}")
 _DOMAIN = re.compile(r"(?:\[[0-9a-fA-F:]+\]|[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9-]+)*)(?::[0-9]+)?")
 
+LOADED = "glance.invalid"
+"""The registry part of names that images of Glance have in an engine. No such host can be (RFC 2606), so nothing is
+ever pulled from it; and nobody may name it."""
+COMMITTED = "commits.invalid"
+"""The same for images of containers on their way to Glance."""
+
+
+RESERVED = (LOADED, COMMITTED)
+
 
 @dataclass(frozen=True, slots=True)
 class ImageReference:
@@ -37,6 +46,14 @@ class ImageReference:
         if domain and not self.domain:
             return ImageReference(self.repository, domain.rstrip("/"), self.tag, self.digest)
         return self
+
+
+def asked_reference(text: str) -> ImageReference:
+    """What a user asks for; raises ``InvalidValue`` (400), also for names that are ours alone."""
+    parsed = parse_reference(text)
+    if (parsed.domain or "").lower() in RESERVED:
+        raise InvalidValue(f"Invalid image reference '{text}': there is no such registry.")
+    return parsed
 
 
 def parse_reference(text: str) -> ImageReference:

@@ -52,6 +52,7 @@ S = Status
 _LIVE = frozenset({S.RUNNING, S.STOPPED, S.PAUSED, S.CREATED})
 _RUNNING = frozenset({S.RUNNING})
 _SETTLED = frozenset({S.ERROR, S.RUNNING, S.STOPPED, S.CREATED})
+_THERE = frozenset(Status) - {S.DELETED, S.DELETING}
 _GONE = frozenset({S.ERROR, S.STOPPED, S.CREATED, S.DELETED, S.DEAD})
 
 ALLOWED: Mapping[str, frozenset[Status]] = {
@@ -76,6 +77,8 @@ ALLOWED: Mapping[str, frozenset[Status]] = {
     "resize_container": _LIVE,
     "add_security_group": _LIVE,
     "remove_security_group": _LIVE,
+    "network_attach": _THERE,
+    "network_detach": _THERE,
     "delete": _GONE,
     "delete_force": frozenset(Status) - {S.PAUSED},
     "delete_after_stop": _GONE | {S.RUNNING},

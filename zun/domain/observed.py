@@ -32,6 +32,10 @@ class Observed:
     hostname: str | None = None
     ports: Sequence[int] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    capsule_uuid: str = ""
+    """Of a capsule's member: whose it is."""
+    attempt: int = 0
+    """Of a capsule's member: how often it was started by its restart policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,13 @@ class EngineNetwork:
     gateway: str | None = None
     driver: str = "bridge"
     options: Mapping[str, str] = field(default_factory=dict)
+    more_subnets: Sequence[tuple[str, str | None]] = ()
+    """Subnets beside the first one, each with its gateway."""
+    ipam_driver: str = "default"
+    ipam_options: Mapping[str, str] = field(default_factory=dict)
+
+
+NO_ENGINE_NETWORK = EngineNetwork("none", driver="none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +68,9 @@ class Attachment:
     version: int
     preserve_on_delete: bool
     engine_network: EngineNetwork
+    """``NO_ENGINE_NETWORK``: the engine has no part in it, the node plugs the interface."""
+    dns: Sequence[str] = ()
+    """Name servers of the subnet, for what has no resolver of the engine's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +123,17 @@ class EngineSpec:
     healthcheck: HealthCheck | None = None
     mounts: Sequence[HostMount] = ()
     attachments: Sequence[Attachment] = ()
+    """Interfaces that the engine makes."""
+    name_servers: Sequence[str] = ()
+    """Instead of the engine's own choice."""
+    own_address: str | None = None
+    """Address of the hostname, where the engine cannot know it."""
+    exposed_ports: Sequence[str] = ()
+    cpuset: str = ""
+    """CPUs it may run on (``2,3``); empty = all."""
+    memory_nodes: str = ""
+    """NUMA nodes of its memory; empty = all."""
+    """``80/tcp``; for show, nothing is opened by them."""
 
     @property
     def engine_name(self) -> str:

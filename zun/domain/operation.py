@@ -21,11 +21,19 @@ class Kind(StrEnum):
     UNPAUSE = "unpause"
     KILL = "kill"
     REBUILD = "rebuild"
+    NETWORK_ATTACH = "network_attach"
+    NETWORK_DETACH = "network_detach"
+    ADD_SECURITY_GROUP = "add_security_group"
+    REMOVE_SECURITY_GROUP = "remove_security_group"
+    COMMIT = "commit"
+    IMAGE_PULL = "image_pull"
+    IMAGE_DELETE = "image_delete"
+    """Of images, not of containers; ``container_uuid`` is the image's."""
     RELEASE = "release"
     """Internal: give back what a container holds, keep the row (after the reaper ended its operation)."""
 
 
-HIDDEN = frozenset({Kind.RELEASE})
+HIDDEN = frozenset({Kind.RELEASE, Kind.IMAGE_PULL, Kind.IMAGE_DELETE})
 """Kinds that the API does not list as container actions."""
 
 
@@ -37,6 +45,12 @@ class State(StrEnum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
 
+
+FREED = "freed"
+"""Parameter of a delete whose container no longer counts: it cannot end in ``Error``, so the engine is forced."""
+
+CAPSULE = "capsule"
+"""Parameter of every operation of a capsule."""
 
 UNFINISHED = (State.QUEUED, State.RUNNING)
 
@@ -62,3 +76,5 @@ class Operation:
     lease_until: datetime | None = None
     finish_time: datetime | None = None
     message: str | None = None
+    lane: str | None = None
+    """Set once the operation no longer concerns its container, whose other operations then go on beside it."""

@@ -13,6 +13,9 @@ class Identity(Protocol):
     www_authenticate: str
     """Value of the WWW-Authenticate header of a 401."""
 
-    async def authenticate(self, token: str) -> Caller | None:
-        """The caller, None when the token is unknown, revoked or expired. Unavailable when it cannot be told."""
+    async def authenticate(self, token: str, service_token: str | None = None) -> Caller | None:
+        """The caller, None when the token is unknown, revoked or expired. Unavailable when it cannot be told.
+
+        ``service_token``: that of another service acting for the caller; None also when it is no good.
+        """
         ...

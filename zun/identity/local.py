@@ -43,10 +43,11 @@ class LocalIdentity:
         self._cache: OrderedDict[str, tuple[float, Token]] = OrderedDict()
         self._flights: dict[str, asyncio.Task[Token | None]] = {}
 
-    async def authenticate(self, token: str) -> Caller | None:
+    async def authenticate(self, token: str, service_token: str | None = None) -> Caller | None:
         """The caller; None when the token is unknown, revoked or expired. Raises Unavailable.
 
-        A revocation is seen after at most ``[local]/token_cache_seconds``; an expiry at once.
+        There are no service tokens here, so one sent along counts for nothing. A revocation is seen after at
+        most ``[local]/token_cache_seconds``; an expiry at once.
         """
         if not token or len(token) > _LONGEST_TOKEN:
             return None

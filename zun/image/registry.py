@@ -1,46 +1,24 @@
 """Images of any OCI registry, pulled by the engine. Runs in zun-compute.
 
-One pull serves all who want the same image with the same credentials; a pull that stands still is given up and
-tried again.
+One pull serves all who want the same image with the same credentials (``flights.py``).
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
-import random
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from zun.domain.caller import Caller
 from zun.domain.clock import Clock
-from zun.domain.errors import ImageFailed, ImagePullFailed, InvalidValue
-from zun.domain.image import ImageReference, parse_reference
+from zun.domain.errors import EngineError, EngineUnreachable, ImageFailed, Invalid, InvalidValue, ServiceUnavailable
+from zun.domain.image import ImageReference, asked_reference
+from zun.image import registry_search
 from zun.image.base import ImageRequest
-from zun.runtime.base import ImageFacts, PullProgress, RegistryAuth, Runtime
+from zun.image.flights import Flights, Progress, Transfer
+from zun.runtime.base import ImageFacts, RegistryAuth, Runtime
+from zun.runtime.pods import Pods
 
-LOG = logging.getLogger(__name__)
-
-Progress = Callable[[PullProgress], None]
-
-_BACKOFF = 1.0
-_LONGEST_BACKOFF = 30.0
 _DOCKER_HUB = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
-
-
-@dataclass(slots=True, eq=False)
-class _Pull:
-    """One pull under way and who waits for it."""
-
-    listeners: dict[object, Progress] = field(default_factory=dict)
-    last: PullProgress | None = None
-    task: asyncio.Task[ImageFacts] | None = None
-
-    def tell(self, state: PullProgress) -> None:
-        self.last = state
-        for listener in list(self.listeners.values()):
-            listener(state)
 
 
 class RegistryImages:
@@ -48,11 +26,14 @@ class RegistryImages:
 
     name = "docker"
 
-    def __init__(self, runtime: Runtime, conf: Any, clock: Clock) -> None:
+    def __init__(self, runtime: Runtime | Pods, conf: Any, clock: Clock) -> None:
         self._runtime = runtime
         self._conf = conf.docker
-        self._clock = clock
-        self._pulls: dict[tuple[str, RegistryAuth | None], _Pull] = {}
+        self._flights = Flights(conf.docker, clock)
+
+    async def resolve(self, caller: Caller, reference: str) -> None:
+        """Registries have no ids; a malformed reference is told at once."""
+        asked_reference(reference)
 
     async def ensure(self, request: ImageRequest, progress: Progress) -> ImageFacts:
         """The image by its pull policy (S1.20). Raises ImageFailed (S1.28); its kind ImagePullFailed when the last
@@ -64,7 +45,13 @@ class RegistryImages:
                 return found
             if request.pull_policy == "never":
                 raise ImageFailed(f"Image {request.reference} not present with pull policy of Never")
-        return await self._join(reference, auth, progress)
+        pull = Transfer(
+            key=(reference, auth),
+            image=reference,
+            failed=f"Error on pulling image: {reference}",
+            attempt=lambda tell: self._runtime.pull(reference, auth, tell),
+        )
+        return await self._flights.join(pull, progress)
 
     async def exists(self, request: ImageRequest) -> bool:
         """In the engine when the pull policy is content with that, else in the registry."""
@@ -73,10 +60,42 @@ class RegistryImages:
             return True
         return request.pull_policy != "never" and await self._runtime.has_remote_image(reference, auth)
 
+    async def forget(self, request: ImageRequest) -> None:
+        reference, _ = self._resolve(request)
+        await self._runtime.remove_image(reference)
+
+    async def search(self, caller: Caller | None, text: str, *, exact: bool) -> Sequence[Mapping[str, Any]]:
+        """In the registry that the name, or else ``[docker]/default_registry``, names; without either, where the
+        engine itself searches."""
+        parsed = asked_reference(text)
+        named = parsed.domain is not None
+        parsed = parsed.in_registry(self._conf.default_registry)
+        if parsed.domain is None:
+            return await self._search_engine(text, exact=exact)
+        try:
+            names = await registry_search.search(parsed, self._auth(parsed, None), exact=exact)
+        except ServiceUnavailable as error:
+            if named:  # the caller's choice
+                raise Invalid(error.message) from error
+            raise
+        return [_found(f"{parsed.domain}/{name}" if named else name) for name in names]
+
+    async def _search_engine(self, text: str, *, exact: bool) -> Sequence[Mapping[str, Any]]:
+        search = getattr(self._runtime, "search_images", None)
+        if search is None:
+            raise ServiceUnavailable("The engine's registry", "this engine searches none")
+        try:
+            rows = await search(text)
+        except EngineUnreachable:
+            raise
+        except EngineError as error:
+            raise ServiceUnavailable("The engine's registry", error.text) from error
+        return [_found(str(row["name"]), row) for row in rows if not exact or row["name"] == text]
+
     def _resolve(self, request: ImageRequest) -> tuple[str, RegistryAuth | None]:
         """The full reference, and the credentials for its registry only: a password goes nowhere else."""
         try:
-            parsed = parse_reference(request.reference)
+            parsed = asked_reference(request.reference)
         except InvalidValue as error:
             raise ImageFailed(f"Image {request.reference} is not a valid reference: {error.message}") from error
         if request.auth is not None and parsed.domain is None:
@@ -93,75 +112,19 @@ class RegistryImages:
             return RegistryAuth(default, user, self._conf.default_registry_password or "")
         return None
 
-    async def _join(self, reference: str, auth: RegistryAuth | None, progress: Progress) -> ImageFacts:
-        key, me = (reference, auth), object()
-        pull = self._pulls.get(key)
-        if pull is None:
-            pull = self._pulls[key] = _Pull()
-            pull.task = asyncio.create_task(self._pull(reference, auth, pull.tell), name=f"pull {reference}")
-            pull.task.add_done_callback(partial(self._forget, key, pull))
-        elif pull.last is not None:
-            progress(pull.last)
-        pull.listeners[me] = progress
-        assert pull.task is not None  # noqa: S101 - set when the pull was made
-        try:
-            # The wait may be cancelled, the pull not: others may wait for it too.
-            await asyncio.wait({pull.task})
-            return pull.task.result()
-        finally:
-            del pull.listeners[me]
-            if not pull.listeners and not pull.task.done():
-                self._pulls.pop(key, None)
-                pull.task.cancel()
-                LOG.info("action=pull image=%s result=cancelled", reference)
 
-    def _forget(self, key: tuple[str, RegistryAuth | None], pull: _Pull, task: asyncio.Task[ImageFacts]) -> None:
-        if self._pulls.get(key) is pull:
-            del self._pulls[key]
-        if not task.cancelled():
-            task.exception()  # seen, though all who waited may be gone
-
-    async def _pull(self, reference: str, auth: RegistryAuth | None, tell: Progress) -> ImageFacts:
-        attempts = self._conf.pull_attempts
-        for attempt in range(1, attempts + 1):
-            try:
-                facts = await self._attempt(reference, auth, tell)
-            except ImagePullFailed as error:
-                LOG.warning("action=pull image=%s attempt=%d/%d error=%s", reference, attempt, attempts, error.message)
-                if attempt == attempts:
-                    raise
-            else:
-                LOG.info("action=pull image=%s attempt=%d result=ok bytes=%d", reference, attempt, facts.size)
-                return facts
-            pause = min(_LONGEST_BACKOFF, _BACKOFF * 2 ** (attempt - 1))
-            await self._clock.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - jitter
-        raise ImagePullFailed(f"Error on pulling image: {reference}: no try was permitted")
-
-    async def _attempt(self, reference: str, auth: RegistryAuth | None, tell: Progress) -> ImageFacts:
-        """One pull of the engine; raises ImagePullFailed when it stands still for ``pull_stall_timeout``."""
-        limit = float(self._conf.pull_stall_timeout)
-        beat = self._clock.monotonic()
-
-        def heard(state: PullProgress) -> None:
-            nonlocal beat
-            beat = self._clock.monotonic()
-            tell(state)
-
-        async def stalled() -> None:
-            while (left := beat + limit - self._clock.monotonic()) > 0:
-                await self._clock.sleep(left)
-
-        work = asyncio.create_task(self._runtime.pull(reference, auth, heard))
-        watch = asyncio.create_task(stalled())
-        try:
-            await asyncio.wait({work, watch}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done():
-                return work.result()
-            raise ImagePullFailed(f"Error on pulling image: {reference}: no progress for {limit:g} seconds")
-        finally:
-            work.cancel()
-            watch.cancel()
-            await asyncio.gather(work, watch, return_exceptions=True)
+def _found(name: str, facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """One repository, in the shape that clients know from Docker Hub."""
+    given = facts or {}
+    return {
+        "name": name,
+        "description": given.get("description") or "",
+        "is_automated": bool(given.get("is_automated")),
+        "metadata": {
+            "is_official": bool(given.get("is_official")),
+            "star_count": int(given.get("star_count") or 0),
+        },
+    }
 
 
 def _domain(server: str) -> str:

@@ -5,6 +5,7 @@ Addresses are given in our database, so they are known before the engine is aske
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 from collections.abc import Mapping, Sequence
@@ -24,13 +25,16 @@ from zun.domain.container import Container, RequestedNetwork
 from zun.domain.errors import (
     Conflict,
     EngineConflict,
+    EngineNotFound,
     InvalidValue,
     NetworkNotFound,
     NetworkSetupFailed,
     PortNotFound,
 )
 from zun.domain.observed import Attachment, EngineNetwork
+from zun.network.plugged import PluggedByEngine
 from zun.network.subnets import first_free, host_routes
+from zun.plumbing.routing import BRIDGE_PREFIX
 from zun.runtime.base import Runtime
 from zun.store import local_networks as store
 from zun.store.database import Database
@@ -39,13 +43,16 @@ log = logging.getLogger(__name__)
 
 DEFAULT_NAME = "default"
 _PREFIX = "zun-"
+_BRIDGE_OPTION = "com.docker.network.bridge.name"
 _GATEWAY = 1
 _FIRST = 2
 _ATTEMPTS = 20
 
 
-class LocalNetwork:
+class LocalNetwork(PluggedByEngine):
     """See ``zun.network.base.Network``."""
+
+    plugs = False
 
     def __init__(self, db: Database, runtime: Runtime, conf: Any, clock: Clock) -> None:
         self._db = db
@@ -56,7 +63,9 @@ class LocalNetwork:
 
     # -- the API's side ----------------------------------------------------------------------------
 
-    async def resolve(self, caller: Caller, nets: Sequence[Mapping[str, Any]]) -> Sequence[RequestedNetwork]:
+    async def resolve(
+        self, caller: Caller, nets: Sequence[Mapping[str, Any]], *, external: bool = False
+    ) -> Sequence[RequestedNetwork]:
         """Entries of the request to ids (S1.4). Raises NetworkNotFound, PortNotFound, Conflict, InvalidValue."""
         project = caller.project_id or caller.user_id
         if not nets:
@@ -97,6 +106,10 @@ class LocalNetwork:
                 raise InvalidValue(f"Security group {name} not found.")
         return []
 
+    async def port_id(self, caller: Caller, ident: str) -> str:
+        """Ports of the embedded network cannot be named by users; those of containers are known by their id there."""
+        raise PortNotFound(ident)
+
     async def default_network(self, project_id: str) -> RowMapping:
         """The project's own network, made if there is none. Raises Conflict when the pool is used up."""
         for _ in range(_ATTEMPTS):
@@ -134,6 +147,10 @@ class LocalNetwork:
         await self._db.run(make)
 
     # -- the node's side ---------------------------------------------------------------------------
+
+    async def expose(self, container: Container) -> Sequence[str] | None:
+        """Nothing closes a port here."""
+        return None
 
     async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
         """The container's ports, made or found by device id, in the order asked (S1.21). Raises NetworkSetupFailed."""
@@ -191,7 +208,6 @@ class LocalNetwork:
         return port
 
     def _attachment(self, network: RowMapping, port: Any) -> Attachment:
-        options = {"com.docker.network.driver.mtu": str(self._conf.mtu)} if self._conf.mtu else {}
         return Attachment(
             network_id=network["uuid"],
             port_id=port["uuid"],
@@ -200,13 +216,19 @@ class LocalNetwork:
             mac=port["mac"],
             version=4,
             preserve_on_delete=False,
-            engine_network=EngineNetwork(
-                name=f"{_PREFIX}{network['uuid']}",
-                subnet=network["cidr"],
-                gateway=network["gateway"],
-                driver="bridge",
-                options=options,
-            ),
+            engine_network=self._engine_network(network),
+        )
+
+    def _engine_network(self, network: RowMapping) -> EngineNetwork:
+        options = {_BRIDGE_OPTION: bridge_of(network["uuid"])}
+        if self._conf.mtu:
+            options["com.docker.network.driver.mtu"] = str(self._conf.mtu)
+        return EngineNetwork(
+            name=f"{_PREFIX}{network['uuid']}",
+            subnet=network["cidr"],
+            gateway=network["gateway"],
+            driver="bridge",
+            options=options,
         )
 
     async def release_ports(self, container_uuid: str) -> None:
@@ -219,6 +241,63 @@ class LocalNetwork:
                 await store.delete_ports(connection, container_uuid)
 
         await self._db.run(release)
+
+    async def attach(self, container: Container, requested: RequestedNetwork) -> Sequence[Attachment]:
+        """A port on one more network, then the bridge. Raises NetworkSetupFailed, EngineError."""
+        attachments = await self.ensure_ports(container, [requested])
+        await self._runtime.connect_network(container.uuid, attachments)
+        return attachments
+
+    async def detach(self, container: Container, network_id: str) -> None:
+        """The engine's container leaves before its address can be another's. Raises EngineError."""
+        with contextlib.suppress(EngineNotFound):
+            await self._runtime.disconnect_network(container.uuid, f"{_PREFIX}{network_id}")
+
+        async def release(connection: AsyncConnection) -> None:
+            await store.touch(connection, [network_id], self._clock.now())
+            await store.delete_port(connection, container.uuid, network_id)
+
+        await self._db.run(release)
+
+    async def change_security_groups(
+        self, container_uuid: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> None:
+        """Ports of the embedded network have no groups, and ``security_groups`` gives none out."""
+
+    async def make_network(self, network_id: str) -> str:
+        """The bridge, ahead of its first port. Raises NetworkNotFound."""
+        async with self._db.read() as connection:
+            rows = await store.get(connection, [network_id])
+        if network_id not in rows:
+            raise NetworkNotFound(network_id)
+        network = self._engine_network(rows[network_id])
+        await self._runtime.ensure_network(network)
+        return network.name
+
+    async def remove_network(self, network_id: str) -> bool:
+        """Remove the bridge; was there one? Raises Conflict while containers or capsules are on it."""
+        name = await self.engine_name(network_id)
+        if not name:
+            return False
+        async with self._db.read() as connection:
+            if await store.in_use(connection, network_id):  # the engine does not know of capsules' interfaces
+                raise Conflict(f"Network {network_id} is in use: it has ports.")
+        try:
+            await self._runtime.remove_network(name)
+        except EngineConflict as error:
+            raise Conflict(f"Network {network_id} is in use: {error.text}.") from error
+        return True
+
+    async def engine_name(self, network_id: str) -> str:
+        """The name of the engine's network, empty while it has none. Raises EngineError."""
+        name = f"{_PREFIX}{network_id}"
+        return name if name in await self._runtime.list_networks(name) else ""
+
+    async def is_idle(self, network_id: str) -> bool:
+        """Had it no port for a while, or is there no such network any more?"""
+        async with self._db.read() as connection:
+            known = await store.get(connection, [network_id])
+        return network_id not in known or bool(await self._idle([network_id]))
 
     async def collect_idle(self) -> None:
         """Remove engine networks of ours without ports for a while; the row stays, and the next port remakes it."""
@@ -252,6 +331,11 @@ def _pool(conf: Any) -> IPv4Network:
     if pool.prefixlen > conf.subnet_prefix:
         raise ConfigError(f"[local]/subnet_prefix {conf.subnet_prefix} does not fit in the pool {pool}.")
     return pool
+
+
+def bridge_of(network_id: str) -> str:
+    """Name of the network's bridge, whoever makes it: Docker, or we ourselves for capsules where it is not."""
+    return f"{BRIDGE_PREFIX}{network_id.replace('-', '')[:11]}"
 
 
 def mac_of(address: IPv4Address) -> str:

@@ -19,6 +19,8 @@ class Inventory:
     allocation_ratio: float = 1.0
     max_unit: int = 0
     """0 = total."""
+    keep_ratio: bool = False
+    """``allocation_ratio`` is for a new inventory only: an administrator may set another one in Placement."""
 
     @property
     def capacity(self) -> int:
@@ -27,13 +29,15 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One node."""
+    """One node. What others gave it - traits, aggregates, resource classes that are not ours - stays."""
 
     uuid: str
     name: str
     inventories: Mapping[str, Inventory]
     traits: frozenset[str] = frozenset()
     aggregates: frozenset[str] = frozenset()
+    shared: bool = False
+    """Another service (Nova) made it and writes its inventories; ours are not written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,6 @@ class Candidate:
     """A provider with room for a request; ``used`` and ``capacity`` per class, for weighing."""
 
     provider_uuid: str
-    name: str
     used: Mapping[str, int]
     capacity: Mapping[str, int]
 
@@ -51,7 +54,16 @@ class Placement(Protocol):
 
     async def set_provider(self, provider: Provider) -> bool:
         """Make or change the provider; True if anything was written (S6.4). Idempotent; generation conflicts are
-        retried inside. Inventory below what is allocated is accepted."""
+        retried inside. Inventory below what is allocated is accepted, and a class that is gone while something of it is
+        allocated has nothing more to give. Raises Conflict when another provider has the name."""
+        ...
+
+    async def provider_named(self, name: str) -> str | None:
+        """The uuid of the provider with that name, whoever made it."""
+        ...
+
+    async def providers(self) -> Mapping[str, str]:
+        """uuid -> name of every provider of this deployment."""
         ...
 
     async def remove_provider(self, uuid: str) -> None:
@@ -59,9 +71,10 @@ class Placement(Protocol):
         ...
 
     async def candidates(
-        self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], limit: int
+        self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], limit: int, only: str | None = None
     ) -> Sequence[Candidate]:
-        """Providers with room, at most ``limit`` (S1.9)."""
+        """Providers of this deployment with room, at most ``limit``, or only the one named by uuid (S1.9).
+        ``resources`` names at least one class."""
         ...
 
     async def claim(
@@ -79,5 +92,9 @@ class Placement(Protocol):
         ...
 
     async def consumers(self, provider_uuid: str) -> Mapping[str, Mapping[str, int]]:
-        """consumer -> resources, of one provider."""
+        """consumer -> resources, of one provider; consumers of other services too."""
+        ...
+
+    async def ours(self, consumer: str) -> bool:
+        """Is what the consumer holds a claim of a container service? False also when it holds nothing."""
         ...

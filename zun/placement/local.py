@@ -5,6 +5,7 @@ Claims are guarded UPDATEs of ``used``, so claims side by side never hand out mo
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -48,10 +49,11 @@ class LocalPlacement:
                 async with self._db.read() as connection:
                     row = await store.get_provider(connection, provider.uuid)
                     rows = await store.get_inventories(connection, provider.uuid)
-                if row is not None and _same(provider, row, rows):
+                wanted = _with_kept_ratios(provider, rows)
+                if row is not None and _same(wanted, row, rows):
                     return False
                 try:
-                    await self._write(provider)
+                    await self._write(wanted)
                     return True
                 except sa.exc.IntegrityError as error:
                     if await self._name_taken(provider):
@@ -81,6 +83,18 @@ class LocalPlacement:
         async with self._db.read() as connection:
             return await store.provider_named(connection, provider.name) not in (None, provider.uuid)
 
+    async def provider_named(self, name: str) -> str | None:
+        """The uuid of the provider with that name."""
+        with _translated():
+            async with self._db.read() as connection:
+                return await store.provider_named(connection, name)
+
+    async def providers(self) -> Mapping[str, str]:
+        """uuid -> name."""
+        with _translated():
+            async with self._db.read() as connection:
+                return await store.all_providers(connection)
+
     async def remove_provider(self, uuid: str) -> None:
         """Absent is success; Conflict while allocations are held."""
         with _translated():
@@ -93,18 +107,18 @@ class LocalPlacement:
                 raise Conflict(f"Resource provider {uuid} has allocations.")
 
     async def candidates(
-        self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], limit: int
+        self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], limit: int, only: str | None = None
     ) -> Sequence[Candidate]:
         """Providers with room, at most ``limit``, in one query (S1.9)."""
         with _translated():
             async with self._db.read() as connection:
-                rows = await store.candidates(connection, resources, forbidden_traits, limit)
-        found: dict[str, tuple[str, dict[str, int], dict[str, int]]] = {}
+                rows = await store.candidates(connection, resources, forbidden_traits, limit, only)
+        found: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
         for row in rows:
-            _, used, capacity = found.setdefault(row.uuid, (row.name, {}, {}))
+            used, capacity = found.setdefault(row.uuid, ({}, {}))
             used[row.resource_class] = row.used
             capacity[row.resource_class] = Inventory(row.total, row.reserved, row.allocation_ratio).capacity
-        return [Candidate(uuid, name, used, capacity) for uuid, (name, used, capacity) in found.items()]
+        return [Candidate(uuid, used, capacity) for uuid, (used, capacity) in found.items()]
 
     async def claim(
         self, consumer: str, provider_uuid: str, resources: Mapping[str, int], *, project_id: str, user_id: str
@@ -159,6 +173,10 @@ class LocalPlacement:
             found.setdefault(row.consumer, {})[row.resource_class] = row.amount
         return found
 
+    async def ours(self, consumer: str) -> bool:
+        """Nobody else writes here."""
+        return await self.allocation(consumer) is not None
+
 
 def _columns(inventory: Inventory) -> dict[str, Any]:
     return {
@@ -167,6 +185,19 @@ def _columns(inventory: Inventory) -> dict[str, Any]:
         "allocation_ratio": inventory.allocation_ratio,
         "max_unit": inventory.max_unit,
     }
+
+
+def _with_kept_ratios(provider: Provider, rows: Sequence[sa.RowMapping]) -> Provider:
+    ratios = {entry["resource_class"]: entry["allocation_ratio"] for entry in rows if entry["total"]}
+    inventories = {
+        name: dataclasses.replace(
+            one,
+            allocation_ratio=ratios.get(name, one.allocation_ratio) if one.keep_ratio else one.allocation_ratio,
+            keep_ratio=False,
+        )
+        for name, one in provider.inventories.items()
+    }
+    return dataclasses.replace(provider, inventories=inventories)
 
 
 def _same(provider: Provider, row: sa.RowMapping, rows: Sequence[sa.RowMapping]) -> bool:

@@ -8,11 +8,13 @@ Containers are addressed by the product's container uuid; adapters find them by 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from zun.domain.observed import EngineNetwork, EngineSpec, Observed
+from zun.domain.observed import Attachment, EngineNetwork, EngineSpec, Observed
+from zun.runtime.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,17 @@ class ExecResult:
 
     output: str
     exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class PathStat:
+    """A path within a container: size in bytes, mode as the engine counts it, ``mtime`` as text (RFC 3339)."""
+
+    name: str
+    size: int
+    mode: int
+    mtime: str
+    link_target: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +174,23 @@ class Runtime(Protocol):
         process is ended."""
         ...
 
+    async def open_exec(self, uuid: str, command: Sequence[str], *, tty: bool, stdin: bool) -> str:
+        """An interactive command is to run: its exec id, 64 hexadecimal digits. It runs when ``exec_session`` is
+        entered. Raises EngineConflict when the container does not run. Not idempotent."""
+        ...
+
+    def exec_session(
+        self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool, stdin: bool
+    ) -> AbstractAsyncContextManager[Session]:
+        """A session with that command, good for once (S4.8). Leaving lets go of its streams: the command sees the end
+        of its input and goes on, unless ``Session.end_command`` was called."""
+        ...
+
+    def attach_session(self, uuid: str, *, stdin: bool) -> AbstractAsyncContextManager[Session]:
+        """A session with the streams of a running container, from now on: what it wrote before is in its log. Leaving
+        does not end it. Raises EngineConflict when it does not run."""
+        ...
+
     async def top(self, uuid: str, ps_args: str | None) -> Mapping[str, Any]:
         """``{"Titles": [...], "Processes": [[...]]}``."""
         ...
@@ -168,6 +198,30 @@ class Runtime(Protocol):
     async def stats(self, uuid: str) -> Stats: ...
 
     async def resize(self, uuid: str, *, height: int, width: int) -> None: ...
+
+    def get_archive(self, uuid: str, path: str) -> AbstractAsyncContextManager[tuple[PathStat, AsyncIterator[bytes]]]:
+        """A tar archive of the path within the container, running or not, piece by piece: a file under its base name,
+        a folder with all that is below. Links do not lead out of the container. Raises PathRefused. No overall
+        deadline: the caller sets one."""
+        ...
+
+    async def put_archive(self, uuid: str, path: str, archive: AsyncIterator[bytes]) -> None:
+        """Unpack a tar archive into the folder ``path`` of the container, running or not; nothing is written outside
+        of the container. Raises PathRefused for a missing or read-only folder and for what is no archive (its first
+        members may be there then). No overall deadline: the caller sets one."""
+        ...
+
+    async def namespace(self, uuid: str) -> int | None:
+        """The network namespace of a running container: a file descriptor, the caller's to close. None when it does not
+        run."""
+        ...
+
+    async def follow_namespaces(self, listener: Callable[[str, int, Callable[[], None]], None]) -> None:
+        """From now on ``listener(uuid, namespace, let_go)`` hears, in the event loop, of each start of a container
+        without networks of the engine, whoever asked for it, before its process runs. The process waits, for some time
+        at most, until ``let_go()`` is called; the descriptor is the listener's to close. Raises EngineError where the
+        engine is not on this host."""
+        ...
 
     def events(self) -> AsyncIterator[Event]:
         """Endless events of containers named ``zun-<uuid>`` from now on. Ends with EngineUnreachable when the
@@ -190,12 +244,52 @@ class Runtime(Protocol):
         """The local image, None if absent."""
         ...
 
-    async def remove_image(self, reference: str) -> None: ...
+    async def images_of(self, domain: str) -> Sequence[str]:
+        """References of the local images whose names begin with ``domain/``."""
+        ...
+
+    async def remove_image(self, reference: str) -> None:
+        """Absent is success; EngineConflict while a container uses it."""
+        ...
+
+    async def search_images(self, term: str) -> Sequence[Mapping[str, Any]]:
+        """What the engine's own default registry finds: ``name description star_count is_official is_automated``.
+        Raises EngineError when that registry cannot be searched."""
+        ...
+
+    async def commit(self, uuid: str, reference: str) -> ImageFacts:
+        """Make an image of the container's file system and settings, under ``reference``, which moves to it. The
+        engine itself freezes a running container meanwhile and lets it go on, whatever becomes of the caller. Has a
+        deadline of half an hour. Not idempotent: a repeat makes a newer image."""
+        ...
+
+    def export_image(self, reference: str, renamed: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        """A local image as an archive, piece by piece, under the name ``renamed`` alone. No overall deadline: the
+        caller watches its progress."""
+        ...
+
+    async def load_image(
+        self, reference: str, archive: AsyncIterable[bytes], progress: Callable[[PullProgress], None]
+    ) -> ImageFacts:
+        """Take in an archive of one image (gzip, bzip2 and xz are unpacked) under ``reference`` alone: names within
+        the archive mean nothing. When ``archive`` raises, nothing is loaded and its error is raised. ``progress``
+        hears of the engine's own work. Raises ImageFailed for what is no such archive. No overall deadline: the
+        caller watches the progress."""
+        ...
 
     async def ensure_network(self, network: EngineNetwork) -> None: ...
 
     async def remove_network(self, name: str) -> None:
         """Absent is success; EngineConflict while containers are on it."""
+        ...
+
+    async def connect_network(self, uuid: str, attachments: Sequence[Attachment]) -> None:
+        """The container, running or not, joins the engine networks of ``attachments``, which are made first. Joined
+        already is success."""
+        ...
+
+    async def disconnect_network(self, uuid: str, name: str) -> None:
+        """The container leaves the engine network. Not joined, or no such network, is success."""
         ...
 
     async def list_networks(self, prefix: str) -> Sequence[str]:

@@ -10,25 +10,32 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
 from pathlib import Path
 from typing import Any
 
 from zun.domain.errors import EngineConflict, EngineError, EngineNotFound, EngineUnreachable, ImagePullFailed
-from zun.domain.observed import EngineNetwork, EngineSpec, Observed
-from zun.runtime import docker_exec, docker_facts, docker_pull, docker_spec
-from zun.runtime.base import EngineInfo, Event, ExecResult, ImageFacts, PullProgress, RegistryAuth, Stats
+from zun.domain.observed import Attachment, EngineNetwork, EngineSpec, Observed
+from zun.runtime import (
+    docker_exec,
+    docker_facts,
+    docker_images,
+    docker_paths,
+    docker_pull,
+    docker_sessions,
+    docker_spec,
+)
+from zun.runtime.base import EngineInfo, Event, ExecResult, ImageFacts, PathStat, PullProgress, RegistryAuth, Stats
 from zun.runtime.docker_client import DockerClient, segment
 from zun.runtime.docker_errors import start_refusal
+from zun.runtime.docker_namespaces import DockerNamespaces, Listener, open_namespace
 from zun.runtime.docker_networks import DockerNetworks
 from zun.runtime.docker_streams import KEPT, Tail, collect, json_lines
 from zun.runtime.fingerprint import spec_hash
+from zun.runtime.sessions import Session
 
 LOG = logging.getLogger(__name__)
-
-_GRACE = 10
-"""Docker's seconds between TERM and KILL when a request names none."""
 
 _ACTIONS = (
     *("create", "start", "die", "oom", "pause", "unpause", "kill", "stop", "restart"),
@@ -40,23 +47,24 @@ _CLOCK_SLACK = 5.0
 """How far the clock of an engine on another host may be off, seconds."""
 
 
-def _name(uuid: str) -> str:
-    return f"zun-{uuid}"
-
-
 class DockerRuntime:
     """``zun.runtime.base.Runtime`` over the Docker Engine API."""
 
     name = "docker"
+    prefix = "zun-"
+    """What the engine's names begin with; the container's uuid follows."""
 
-    def __init__(self, conf: Any) -> None:
-        self._client = DockerClient(conf)
+    def __init__(self, conf: Any, *, plugging: float = 0.0) -> None:
+        """``plugging``: seconds that a network plug-in may add to a call; it may serve one container at a time."""
+        self._client = DockerClient(conf, plugging=plugging)
         self._networks = DockerNetworks(self._client)
+        self._namespaces = DockerNamespaces()
 
     async def connect(self) -> None:
         await self._client.connect()
 
     async def close(self) -> None:
+        await self._namespaces.close()
         await self._client.close()
 
     # -- facts -----------------------------------------------------------------------------------
@@ -69,6 +77,8 @@ class DockerRuntime:
     async def list(self) -> Sequence[Observed]:
         params = {"all": "1", "filters": json.dumps({"name": ["^/?zun-"]})}
         rows = await self._client.call("GET", "containers/json", params=params)
+        for uuid, engine_id in docker_facts.without_networks(rows):
+            self._namespaces.made(uuid, engine_id)
         return [found for found in map(docker_facts.observed_from_list, rows) if found is not None]
 
     async def inspect(self, uuid: str) -> Observed | None:
@@ -78,14 +88,16 @@ class DockerRuntime:
     async def stats(self, uuid: str) -> Stats:
         # Docker takes two samples a second apart; a single one would have no CPU figure.
         params = {"stream": "false", "one-shot": "false"}
-        found = docker_facts.stats(await self._client.call("GET", f"containers/{_name(uuid)}/stats", params=params))
+        found = docker_facts.stats(
+            await self._client.call("GET", f"containers/{self._name(uuid)}/stats", params=params)
+        )
         if found is None:
             raise EngineConflict(f"Container {uuid} is not running")
         return found
 
     async def top(self, uuid: str, ps_args: str | None) -> Mapping[str, Any]:
         params = {"ps_args": ps_args} if ps_args else {}
-        found = await self._client.call("GET", f"containers/{_name(uuid)}/top", params=params)
+        found = await self._client.call("GET", f"containers/{self._name(uuid)}/top", params=params)
         return {"Titles": found["Titles"], "Processes": found["Processes"] or []}
 
     async def logs(
@@ -94,7 +106,7 @@ class DockerRuntime:
         """Both streams in the order they were written; at most the newest 1 MiB."""
         facts = await self._facts(uuid)
         if facts is None:
-            raise EngineNotFound(f"No such container: {_name(uuid)}")
+            raise EngineNotFound(f"No such container: {self._name(uuid)}")
         if not (stdout or stderr):
             return ""
         params = {"stdout": str(int(stdout)), "stderr": str(int(stderr)), "timestamps": str(int(timestamps))}
@@ -106,7 +118,7 @@ class DockerRuntime:
         try:
             async with (
                 asyncio.timeout(limit),
-                self._client.stream("GET", f"containers/{_name(uuid)}/logs", params=params) as content,
+                self._client.stream("GET", f"containers/{self._name(uuid)}/logs", params=params) as content,
             ):
                 await collect(content.iter_any(), kept, framed=framed)
         except TimeoutError as error:
@@ -118,10 +130,27 @@ class DockerRuntime:
         since = time.time() - (0.0 if self._client.local else _CLOCK_SLACK)
         return self._events(since)
 
+    async def namespace(self, uuid: str) -> int | None:
+        facts = await self._facts(uuid)
+        pid = ((facts or {}).get("State") or {}).get("Pid")
+        return open_namespace(int(pid)) if pid else None
+
+    async def follow_namespaces(self, listener: Listener) -> None:
+        if not self._client.local:
+            raise EngineError(f"interfaces can be plugged only beside the engine, which is at {self._client.endpoint}")
+        self._namespaces.begin(listener)
+        await self.list()
+
     # -- life ------------------------------------------------------------------------------------
 
     async def create(self, spec: EngineSpec) -> str:
         """As the port says; another owner's container of that name is an EngineConflict and is not touched."""
+        engine_id = await self._create_on_networks(spec)
+        if not spec.attachments:
+            self._namespaces.made(spec.uuid, engine_id)
+        return engine_id
+
+    async def _create_on_networks(self, spec: EngineSpec) -> str:
         try:
             return await self._create(spec)
         except EngineNotFound as error:
@@ -135,11 +164,13 @@ class DockerRuntime:
         await self._begin(uuid, "start")
 
     async def stop(self, uuid: str, timeout: int | None) -> None:
-        await self._post(uuid, "stop", _seconds(timeout), extra=_wait(timeout))
+        extra = docker_spec.stop_seconds(timeout)
+        await self._post(uuid, "stop", docker_spec.stop_query(timeout), extra=extra, plugs=True)
 
     async def reboot(self, uuid: str, timeout: int | None) -> None:
         """Raises StartFailed as ``start`` does."""
-        await self._begin(uuid, "restart", _seconds(timeout), extra=_wait(timeout))
+        extra = docker_spec.stop_seconds(timeout)
+        await self._begin(uuid, "restart", docker_spec.stop_query(timeout), extra=extra)
 
     async def kill(self, uuid: str, signal: str | None) -> None:
         await self._post(uuid, "kill", {"signal": signal} if signal else {})
@@ -159,24 +190,25 @@ class DockerRuntime:
                 raise
 
     async def remove(self, uuid: str, *, force: bool) -> None:
+        self._namespaces.removed(uuid)
         params = {"v": "1", "force": str(int(force))}
         pause = 0.02
-        limit = self._client.deadline
-        try:
-            async with asyncio.timeout(limit):
-                while True:
-                    try:
-                        await self._client.call("DELETE", f"containers/{_name(uuid)}", params=params)
-                        return
-                    except EngineNotFound:
-                        return
-                    except EngineConflict as error:
-                        if "already in progress" not in error.text.lower():
-                            raise
-                    await asyncio.sleep(pause)
-                    pause = min(pause * 2, 1.0)
-        except TimeoutError as error:
-            raise EngineUnreachable(f"removal of {_name(uuid)} did not end within {limit:g} seconds") from error
+        limit = self._client.deadline + self._client.plugging
+        end = time.monotonic() + limit
+        while True:
+            try:
+                await self._client.call("DELETE", f"containers/{self._name(uuid)}", params=params, plugs=True)
+                return
+            except EngineNotFound:
+                return
+            except EngineConflict as error:
+                if "already in progress" not in error.text.lower():
+                    raise
+                if time.monotonic() >= end:
+                    text = f"removal of {self._name(uuid)} did not end within {limit:g} seconds"
+                    raise EngineUnreachable(text) from error
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, 1.0)
 
     async def update(self, uuid: str, *, cpu_millicores: int | None, memory_mib: int | None, swap_mib: int) -> None:
         """New limits. Memory and swap are always sent together, so that neither crosses the other on the way."""
@@ -188,10 +220,27 @@ class DockerRuntime:
                 raise EngineConflict("a memory limit cannot be lifted from an existing container")
             body |= docker_spec.memory_limits(memory_mib, swap_mib)
         if body:
-            await self._client.call("POST", f"containers/{_name(uuid)}/update", body=body)
+            await self._client.call("POST", f"containers/{self._name(uuid)}/update", body=body)
 
     async def execute(self, uuid: str, command: Sequence[str], timeout: float) -> ExecResult:
-        return await docker_exec.execute(self._client, _name(uuid), command, timeout)
+        return await docker_exec.execute(self._client, self._name(uuid), command, timeout)
+
+    async def open_exec(self, uuid: str, command: Sequence[str], *, tty: bool, stdin: bool) -> str:
+        return await docker_exec.prepare(self._client, self._name(uuid), command, tty=tty, stdin=stdin)
+
+    def exec_session(
+        self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool, stdin: bool
+    ) -> AbstractAsyncContextManager[Session]:
+        return docker_sessions.run(self._client, exec_id, tty=tty)
+
+    def attach_session(self, uuid: str, *, stdin: bool) -> AbstractAsyncContextManager[Session]:
+        return docker_sessions.attach(self._client, self._name(uuid), stdin=stdin)
+
+    def get_archive(self, uuid: str, path: str) -> AbstractAsyncContextManager[tuple[PathStat, AsyncIterator[bytes]]]:
+        return docker_paths.read(self._client, self._name(uuid), path)
+
+    async def put_archive(self, uuid: str, path: str, archive: AsyncIterator[bytes]) -> None:
+        await docker_paths.write(self._client, self._name(uuid), path, archive)
 
     async def resize(self, uuid: str, *, height: int, width: int) -> None:
         await self._post(uuid, "resize", {"h": str(height), "w": str(width)})
@@ -203,10 +252,7 @@ class DockerRuntime:
     ) -> ImageFacts:
         """``progress`` hears each advance of any layer, and nothing while the engine only waits or retries."""
         await docker_pull.pull(self._client, reference, auth, progress)
-        found = await self.image(reference)
-        if found is None:
-            raise ImagePullFailed(f"Error on pulling image: {reference}: it was gone when the pull had ended")
-        return found
+        return await self._known(reference, "the pull had ended")
 
     async def has_remote_image(self, reference: str, auth: RegistryAuth | None) -> bool:
         """Asks the registry for the image's manifest, through the engine."""
@@ -218,8 +264,26 @@ class DockerRuntime:
         except EngineNotFound:
             return None
 
+    async def images_of(self, domain: str) -> Sequence[str]:
+        return await docker_images.names_of(self._client, domain)
+
+    async def search_images(self, term: str) -> Sequence[Mapping[str, Any]]:
+        return await docker_images.search(self._client, term)
+
+    async def commit(self, uuid: str, reference: str) -> ImageFacts:
+        await docker_images.commit(self._client, self._name(uuid), reference)
+        return await self._known(reference, "it had been committed")
+
+    def export_image(self, reference: str, renamed: str) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
+        return docker_images.saved(self._client, reference, renamed)
+
+    async def load_image(
+        self, reference: str, archive: AsyncIterable[bytes], progress: Callable[[PullProgress], None]
+    ) -> ImageFacts:
+        await docker_images.load(self._client, reference, archive, progress)
+        return await self._known(reference, "it had been loaded")
+
     async def remove_image(self, reference: str) -> None:
-        """Absent is success; EngineConflict while a container uses it."""
         try:
             await self._client.call("DELETE", f"images/{segment(reference)}")
         except EngineNotFound:
@@ -231,31 +295,65 @@ class DockerRuntime:
     async def remove_network(self, name: str) -> None:
         await self._networks.remove(name)
 
+    async def connect_network(self, uuid: str, attachments: Sequence[Attachment]) -> None:
+        engine_id, joined = await self._joined(uuid)
+        await self._networks.join(engine_id, joined, attachments)
+
+    async def disconnect_network(self, uuid: str, name: str) -> None:
+        engine_id, joined = await self._joined(uuid)
+        await self._networks.leave(engine_id, joined, name)
+
     async def list_networks(self, prefix: str) -> Sequence[str]:
         return await self._networks.names(prefix)
 
     # -- within ----------------------------------------------------------------------------------
 
+    def _name(self, uuid: str) -> str:
+        return f"{self.prefix}{uuid}"
+
+    async def _known(self, reference: str, after: str) -> ImageFacts:
+        found = await self.image(reference)
+        if found is None:
+            raise ImagePullFailed(f"Error on pulling image: {reference}: it was gone when {after}")
+        return found
+
     async def _facts(self, uuid: str) -> Mapping[str, Any] | None:
         try:
-            facts: Mapping[str, Any] = await self._client.call("GET", f"containers/{_name(uuid)}/json")
+            facts: Mapping[str, Any] = await self._client.call("GET", f"containers/{self._name(uuid)}/json")
         except EngineNotFound:
             return None
         return facts
 
-    async def _post(self, uuid: str, verb: str, params: Mapping[str, str] | None = None, *, extra: float = 0.0) -> None:
-        await self._client.call("POST", f"containers/{_name(uuid)}/{verb}", params=params, extra=extra)
+    async def _joined(self, uuid: str) -> tuple[str, Collection[str]]:
+        """The engine's id, and the networks the container is on. Raises EngineNotFound."""
+        facts = await self._facts(uuid)
+        if facts is None:
+            raise EngineNotFound(f"No such container: {self._name(uuid)}")
+        return str(facts["Id"]), docker_facts.joined(facts)
+
+    async def _post(
+        self,
+        uuid: str,
+        verb: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        extra: float = 0.0,
+        plugs: bool = False,
+    ) -> None:
+        path = f"containers/{self._name(uuid)}/{verb}"
+        await self._client.call("POST", path, params=params, extra=extra, plugs=plugs)
 
     async def _begin(
         self, uuid: str, verb: str, params: Mapping[str, str] | None = None, *, extra: float = 0.0
     ) -> None:
+        self._namespaces.starting(uuid)
         try:
             try:
-                await self._post(uuid, verb, params, extra=extra)
+                await self._post(uuid, verb, params, extra=extra, plugs=True)
             except EngineError as error:
                 if not await self._networks.restore(error.text):
                     raise
-                await self._post(uuid, verb, params, extra=extra)
+                await self._post(uuid, verb, params, extra=extra, plugs=True)
         except EngineError as error:
             translated = start_refusal(error)
             if translated is error:
@@ -315,14 +413,6 @@ class DockerRuntime:
                 if uuid is not None:
                     yield Event(uuid, line.get("Action", ""), attributes.get(docker_facts.OWNER_LABEL, ""))
         raise EngineUnreachable(f"{self._client.endpoint} ended the stream of events")
-
-
-def _seconds(timeout: int | None) -> dict[str, str]:
-    return {} if timeout is None else {"t": str(timeout)}
-
-
-def _wait(timeout: int | None) -> float:
-    return float(_GRACE if timeout is None else timeout)
 
 
 def _mountinfo() -> str | None:

@@ -5,6 +5,8 @@ Texts of the engine are carried, never used as format strings.
 
 from __future__ import annotations
 
+import re
+
 from zun.domain.errors import (
     EngineConflict,
     EngineError,
@@ -12,8 +14,13 @@ from zun.domain.errors import (
     EngineUnreachable,
     ImageFailed,
     ImagePullFailed,
+    PluginFailed,
     StartFailed,
 )
+
+_PLUGIN = re.compile(r"\b(?:Ipam|Network)Driver\.\w+: ")
+"""Which call of its network plug-in the engine complains of. Once a connection broke it asks again without the body, so
+the text that follows may be a complaint of the plug-in about that."""
 
 _STATE_TEXTS = (
     "is not running",
@@ -66,6 +73,8 @@ def refusal(status: int, text: str) -> EngineError:
     lower = text.lower()
     if status == 400 and "client version" in lower:
         return EngineUnreachable(text)
+    if _PLUGIN.search(text):
+        return PluginFailed(text)
     if status == 404:
         return EngineNotFound(text)
     if status == 409 or any(words in lower for words in _STATE_TEXTS):
@@ -74,8 +83,9 @@ def refusal(status: int, text: str) -> EngineError:
 
 
 def start_refusal(error: EngineError) -> EngineError:
-    """A refused start: the container's own absence, its state and silence keep their class, all else is StartFailed."""
-    if isinstance(error, (EngineConflict, EngineUnreachable)):
+    """A refused start: the container's own absence, its state, a plug-in's fault and silence keep their class, all else
+    is StartFailed."""
+    if isinstance(error, (EngineConflict, EngineUnreachable, PluginFailed)):
         return error
     if isinstance(error, EngineNotFound) and "no such container" in error.text.lower():
         return error

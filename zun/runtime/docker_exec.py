@@ -18,6 +18,9 @@ from zun.runtime.docker_streams import Tail, collect
 
 LOG = logging.getLogger(__name__)
 
+_NO_KEYS = "ctrl-^," + ",".join("zunneverdetachesfromcommands")
+"""Keys that let go of a command's terminal cannot be switched off, only replaced: the usual ones are sent by people."""
+
 
 async def execute(client: DockerClient, container: str, command: Sequence[str], timeout: float) -> ExecResult:
     """Run ``command`` and wait at most ``timeout`` seconds; at most 1 MiB of output is kept. Raises EngineConflict
@@ -30,17 +33,32 @@ async def execute(client: DockerClient, container: str, command: Sequence[str], 
             start = {"Detach": False, "Tty": False}
             async with client.stream("POST", f"exec/{exec_id}/start", body=start) as content:
                 await collect(content.iter_any(), output, framed=True)
-            code = await _exit_code(client, exec_id)
+            code = await exit_code(client, exec_id)
     except TimeoutError as error:
-        await _end(client, exec_id)
+        await end(client, exec_id)
         raise EngineConflict(f"the command ran longer than the limit of {timeout:g} seconds") from error
     except asyncio.CancelledError:
-        await asyncio.shield(_end(client, exec_id))
+        await asyncio.shield(end(client, exec_id))
         raise
     return ExecResult(output.text(), code)
 
 
-async def _exit_code(client: DockerClient, exec_id: str) -> int:
+async def prepare(client: DockerClient, container: str, command: Sequence[str], *, tty: bool, stdin: bool) -> str:
+    """Make an interactive command that does not run yet; the engine's id of it. Raises EngineConflict when the
+    container does not run."""
+    body = {"Cmd": list(command), "AttachStdin": stdin, "AttachStdout": True, "AttachStderr": True, "Tty": tty}
+    if tty:
+        body["DetachKeys"] = _NO_KEYS
+    return str((await client.call("POST", f"containers/{container}/exec", body=body))["Id"])
+
+
+async def begun(client: DockerClient, exec_id: str) -> bool:
+    """Does the command run, or did it? Raises EngineNotFound."""
+    facts = await client.call("GET", f"exec/{exec_id}/json")
+    return bool(facts["Running"] and facts["Pid"]) or facts["ExitCode"] is not None
+
+
+async def exit_code(client: DockerClient, exec_id: str) -> int:
     # The streams may close before the engine has noted the exit, or long before: a command can close its output.
     pause = 0.01
     while True:
@@ -51,7 +69,7 @@ async def _exit_code(client: DockerClient, exec_id: str) -> int:
         pause = min(pause * 2, 0.5)
 
 
-async def _end(client: DockerClient, exec_id: str) -> None:
+async def end(client: DockerClient, exec_id: str) -> None:
     """Kill the command and its children on this host. Where that cannot be, say so and leave it."""
     try:
         facts = await client.call("GET", f"exec/{exec_id}/json")

@@ -14,6 +14,7 @@ UUID_LABEL = "org.openstack.zun.uuid"
 OWNER_LABEL = "org.openstack.zun.owner"
 SPEC_LABEL = "org.openstack.zun.spec"
 NAME_LABEL = "org.openstack.zun.name"
+LABELS = (UUID_LABEL, OWNER_LABEL, SPEC_LABEL, NAME_LABEL)
 
 _ENGINE_NAME = re.compile(r"/?zun-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 _TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)")
@@ -58,6 +59,14 @@ def observed_from_list(row: Mapping[str, Any]) -> Observed | None:
         owner=labels.get(OWNER_LABEL, ""),
         spec_hash=labels.get(SPEC_LABEL, ""),
     )
+
+
+def without_networks(rows: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str]]:
+    """(uuid, engine id) of those of ours in the list form that the engine gives no network."""
+    for row in rows:
+        uuid = next(filter(None, map(uuid_of, row.get("Names") or ())), None)
+        if uuid is not None and (row.get("HostConfig") or {}).get("NetworkMode") == "none":
+            yield uuid, row["Id"]
 
 
 def observed_from_inspect(uuid: str, facts: Mapping[str, Any]) -> Observed:
@@ -194,3 +203,10 @@ def _pairs(rows: Iterable[str]) -> Iterable[tuple[str, str]]:
     for row in rows:
         key, _, value = row.partition("=")
         yield key, value
+
+
+def joined(facts: Mapping[str, Any]) -> frozenset[str]:
+    """Networks the container is on. A running one also lists those it was refused by: they have no end point."""
+    networks: Mapping[str, Any] = (facts.get("NetworkSettings") or {}).get("Networks") or {}
+    running = bool((facts.get("State") or {}).get("Running"))
+    return frozenset(name for name, one in networks.items() if one.get("EndpointID") or not running)

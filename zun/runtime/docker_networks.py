@@ -6,18 +6,21 @@ import asyncio
 import json
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ipaddress import ip_network
 from typing import Any
 from weakref import WeakValueDictionary
 
 from zun.domain.errors import EngineConflict, EngineError, EngineNotFound, EngineUnreachable
+from zun.domain.observed import Attachment
 from zun.runtime.docker_client import DockerClient, segment
-from zun.runtime.docker_spec import Interface, WantedNetwork, endpoint, network_body
+from zun.runtime.docker_spec import Interface, WantedNetwork, endpoint, interfaces, network_body, wanted_networks
 
 LOG = logging.getLogger(__name__)
 
 NETWORK_LABEL = "org.openstack.zun.network"
+NONE = "none"
+"""The engine's own network of containers without any."""
 
 _REMEMBERED = 4096
 _PAUSES = (0.05, 0.1, 0.2, 0.4, 0.8)
@@ -68,7 +71,7 @@ class DockerNetworks:
             members = await self._client.call("GET", "containers/json", params=params)
             if members:
                 raise EngineConflict(f"network {name} has {len(members)} containers")
-            await self._client.call("DELETE", f"networks/{segment(name)}")
+            await self._client.call("DELETE", f"networks/{segment(name)}", plugs=True)
         except EngineNotFound:
             return
 
@@ -81,9 +84,58 @@ class DockerNetworks:
         """Join; being joined already is success."""
         body = {"Container": container, "EndpointConfig": endpoint(interface)}
         try:
-            await self._client.call("POST", f"networks/{segment(interface.network)}/connect", body=body)
+            path = f"networks/{segment(interface.network)}/connect"
+            await self._client.call("POST", path, body=body, plugs=True)
         except EngineError as error:
             if "already exists in network" not in error.text:
+                raise
+
+    async def join(self, container: str, joined: Collection[str], attachments: Sequence[Attachment]) -> None:
+        """Join the networks of ``attachments``, made first; ``joined`` names those the container is on."""
+        for network in wanted_networks(attachments):
+            await self.ensure(network)
+        if NONE in joined:
+            await self.disconnect(container, NONE)
+        tried: list[str] = []
+        try:
+            for interface in interfaces(attachments):
+                if interface.network not in joined:
+                    tried.append(interface.network)
+                    await self.connect(container, interface)
+        except EngineError:
+            for name in tried:  # a refused endpoint stays in the container's record, and fails its next start
+                await self.disconnect(container, name)
+            if NONE in joined:
+                await self._stay_out(container)
+            raise
+
+    async def leave(self, container: str, joined: Collection[str], name: str) -> None:
+        """Leave a network. A container on none at all would be put on the one it was made with at its next start: it
+        joins the engine's network ``none``."""
+        if name in joined:
+            await self.disconnect(container, name)
+        if not set(joined) - {name}:
+            await self._stay_out(container)
+
+    async def _stay_out(self, container: str) -> None:
+        try:
+            await self.connect(container, Interface(NONE))
+        except EngineError as error:  # it is on another network by now
+            if "private (none) mode" not in error.text:
+                raise
+
+    async def disconnect(self, container: str, name: str) -> None:
+        """Leave; not being joined is success. A network that is gone leaves its endpoint in the container: that goes
+        by force."""
+        path = f"networks/{segment(name)}/disconnect"
+        body: dict[str, Any] = {"Container": container, "Force": False}
+        try:
+            try:
+                await self._client.call("POST", path, body=body, plugs=True)
+            except EngineNotFound:
+                await self._client.call("POST", path, body={**body, "Force": True}, plugs=True)
+        except EngineError as error:
+            if "is not connected to" not in error.text:
                 raise
 
     async def _make(self, network: WantedNetwork) -> bool:
@@ -92,7 +144,7 @@ class DockerNetworks:
         body = network_body(network, NETWORK_LABEL)
         for pause in (*_PAUSES, None):
             try:
-                await self._client.call("POST", "networks/create", body=body)
+                await self._client.call("POST", "networks/create", body=body, plugs=True)
                 return True
             except EngineUnreachable:
                 raise

@@ -97,8 +97,13 @@ async def has_remote_image(client: DockerClient, reference: str, auth: RegistryA
     """Does the registry answer with a manifest? Raises ImagePullFailed when it cannot tell."""
     try:
         await client.call("GET", f"distribution/{segment(reference)}/json", headers=auth_header(auth))
-    except EngineUnreachable:
-        raise
+    except EngineUnreachable as error:
+        if not isinstance(error.__cause__, TimeoutError):
+            raise
+        raise ImagePullFailed(
+            f"Error on pulling image: {reference}: the engine had no answer of the registry within"
+            f" {client.deadline:g} seconds"
+        ) from error  # an engine that can be asked is waiting for somebody else
     except EngineError as error:
         failure = pull_failure(reference, getattr(error.__cause__, "status", 500), error.text)
         if isinstance(failure, ImagePullFailed):

@@ -1,23 +1,28 @@
-"""EngineSpec to the body of Docker's create call, and attachments to interfaces. Pure."""
+"""EngineSpec to the body of Docker's create call, attachments to interfaces, and what capsules share of it. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from ipaddress import ip_network
 from typing import Any
 
 from zun.domain.observed import Attachment, EngineNetwork, EngineSpec, HealthCheck
 from zun.runtime.docker_facts import MIB, NAME_LABEL, OWNER_LABEL, SPEC_LABEL, UUID_LABEL
 from zun.runtime.fingerprint import spec_hash
+from zun.runtime.pods import MemberSpec, SandboxSpec
 
 CPU_PERIOD = 100_000
 """Microseconds; the quota is counted in them."""
+
+LOG = {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "3"}}
 
 _SECOND = 1_000_000_000
 _LEAST_QUOTA = 1000
 _LEAST_SHARES = 2
 _DEFAULT_SHARES = 1024
+_GRACE = 10
+"""Docker's seconds between TERM and KILL when a request names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,8 @@ class WantedNetwork:
     driver: str
     options: Mapping[str, str]
     subnets: Sequence[tuple[str, str | None]]
+    ipam_driver: str = "default"
+    ipam_options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def ipv6(self) -> bool:
@@ -46,8 +53,11 @@ class WantedNetwork:
 
 def wanted(network: EngineNetwork) -> WantedNetwork:
     """One network of the port as this adapter makes it."""
-    subnets = ((network.subnet, network.gateway),) if network.subnet else ()
-    return WantedNetwork(network.name, network.driver, network.options, subnets)
+    first = ((network.subnet, network.gateway),) if network.subnet else ()
+    subnets = (*first, *network.more_subnets)
+    return WantedNetwork(
+        network.name, network.driver, network.options, subnets, network.ipam_driver, network.ipam_options
+    )
 
 
 def wanted_networks(attachments: Sequence[Attachment]) -> Sequence[WantedNetwork]:
@@ -95,7 +105,7 @@ def network_body(network: WantedNetwork, label: str) -> dict[str, Any]:
         "EnableIPv6": network.ipv6,
         "Options": dict(network.options),
         "Labels": {label: network.name},
-        "IPAM": {"Driver": "default", "Config": rows},
+        "IPAM": {"Driver": network.ipam_driver, "Options": dict(network.ipam_options), "Config": rows},
     }
 
 
@@ -117,22 +127,35 @@ def memory_limits(memory_mib: int, swap_mib: int) -> dict[str, int]:
     return {"Memory": memory_mib * MIB, "MemorySwap": -1 if swap_mib < 0 else (memory_mib + swap_mib) * MIB}
 
 
-def create_body(spec: EngineSpec) -> dict[str, Any]:
-    """Body of Docker's create call for ``spec``; its labels never win over ours."""
-    first = next(iter(interfaces(spec.attachments)), None)
+def stop_query(timeout: int | None) -> dict[str, str]:
+    """Of the calls that stop."""
+    return {} if timeout is None else {"t": str(timeout)}
+
+
+def stop_seconds(timeout: int | None) -> float:
+    """How long such a call may rightly take."""
+    return float(_GRACE if timeout is None else timeout)
+
+
+def labels_of(spec: EngineSpec | MemberSpec | SandboxSpec, **ours: str) -> dict[str, str]:
+    """The user's never win over ours."""
+    return {
+        **spec.labels,
+        **ours,
+        UUID_LABEL: spec.uuid,
+        OWNER_LABEL: spec.owner,
+        SPEC_LABEL: spec_hash(spec),
+        NAME_LABEL: spec.name,
+    }
+
+
+def process(spec: EngineSpec | MemberSpec) -> dict[str, Any]:
+    """The image, and what runs of it how."""
     body: dict[str, Any] = {
         "Image": spec.image,
-        "Labels": {
-            **spec.labels,
-            UUID_LABEL: spec.uuid,
-            OWNER_LABEL: spec.owner,
-            SPEC_LABEL: spec_hash(spec),
-            NAME_LABEL: spec.name,
-        },
         "Env": [f"{key}={value}" for key, value in spec.environment.items()],
         "Tty": spec.tty,
         "OpenStdin": spec.stdin,
-        "HostConfig": _host_config(spec, first),
     }
     if spec.command is not None:
         body["Cmd"] = list(spec.command)
@@ -140,14 +163,49 @@ def create_body(spec: EngineSpec) -> dict[str, Any]:
         body["Entrypoint"] = list(spec.entrypoint)
     if spec.workdir:
         body["WorkingDir"] = spec.workdir
+    return body
+
+
+def resources(spec: EngineSpec | MemberSpec) -> dict[str, Any]:
+    """Of HostConfig: limits, mounts, log."""
+    host: dict[str, Any] = {
+        "LogConfig": LOG,
+        "Privileged": spec.privileged,
+        "Mounts": [
+            {"Type": "bind", "Source": mount.source, "Target": mount.destination, "ReadOnly": mount.read_only}
+            for mount in spec.mounts
+        ],
+        **memory_limits(spec.memory_mib, spec.swap_mib),
+    }
+    if spec.cpu_millicores:
+        host |= cpu_limits(spec.cpu_millicores)
+    if spec.cpuset:
+        host["CpusetCpus"] = spec.cpuset
+    if spec.memory_nodes:
+        host["CpusetMems"] = spec.memory_nodes
+    if spec.pids:
+        host["PidsLimit"] = spec.pids
+    return host
+
+
+def networking(first: Interface | None) -> dict[str, Any]:
+    """Of the one network that a container is made on."""
+    if first is None:
+        return {}
+    mac = {"MacAddress": first.mac} if first.mac else {}
+    return {"NetworkingConfig": {"EndpointsConfig": {first.network: endpoint(first)}}, **mac}
+
+
+def create_body(spec: EngineSpec) -> dict[str, Any]:
+    """Body of Docker's create call for ``spec``."""
+    first = next(iter(interfaces(spec.attachments)), None)
+    body = {**process(spec), "Labels": labels_of(spec), "HostConfig": _host_config(spec, first), **networking(first)}
     if spec.hostname:
         body["Hostname"] = spec.hostname
     if spec.healthcheck is not None:
         body["Healthcheck"] = _healthcheck(spec.healthcheck)
-    if first is not None:
-        body["NetworkingConfig"] = {"EndpointsConfig": {first.network: endpoint(first)}}
-        if first.mac:
-            body["MacAddress"] = first.mac
+    if spec.exposed_ports:
+        body["ExposedPorts"] = {port: {} for port in spec.exposed_ports}
     return body
 
 
@@ -158,19 +216,13 @@ def _host_config(spec: EngineSpec, first: Interface | None) -> dict[str, Any]:
             "Name": spec.restart_name,
             "MaximumRetryCount": spec.restart_count if spec.restart_name == "on-failure" else 0,
         },
-        "LogConfig": {"Type": "json-file", "Config": {"max-size": "10m", "max-file": "3"}},
         "Init": False,
-        "Privileged": spec.privileged,
-        "Mounts": [
-            {"Type": "bind", "Source": mount.source, "Target": mount.destination, "ReadOnly": mount.read_only}
-            for mount in spec.mounts
-        ],
-        **memory_limits(spec.memory_mib, spec.swap_mib),
+        **resources(spec),
     }
-    if spec.cpu_millicores:
-        host |= cpu_limits(spec.cpu_millicores)
-    if spec.pids:
-        host["PidsLimit"] = spec.pids
+    if spec.name_servers:
+        host["Dns"] = list(spec.name_servers)
+    if spec.own_address and spec.hostname:
+        host["ExtraHosts"] = [f"{spec.hostname}:{spec.own_address}"]
     if spec.disk_gib:
         host["StorageOpt"] = {"size": f"{spec.disk_gib}G"}
     if spec.runtime:

@@ -8,31 +8,34 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
-from weakref import WeakSet
 
-from zun.domain.clock import Clock, SystemClock
+from zun.domain.clock import Clock
 from zun.domain.errors import (
     EngineConflict,
     EngineError,
     EngineNotFound,
-    EngineUnreachable,
     ImageFailed,
-    ImagePullFailed,
     InvalidValue,
 )
 from zun.domain.image import parse_reference
 from zun.domain.observed import EngineNetwork, EngineSpec, Observed
-from zun.runtime.base import EngineInfo, Event, ExecResult, ImageFacts, PullProgress, RegistryAuth, Stats
+from zun.runtime.archive import BadArchive
+from zun.runtime.archive_stream import renamed as renamed_archive
+from zun.runtime.base import EngineInfo, Event, ExecResult, ImageFacts, PullProgress, Stats
 from zun.runtime.fingerprint import spec_hash
-from zun.runtime.simulated_commands import Handler, SmallShell
-from zun.runtime.simulated_faults import Faults, faulty
-
-_IMAGE_BYTES = 4 * 1024 * 1024
+from zun.runtime.sessions import Session
+from zun.runtime.simulated_archive import archive_of
+from zun.runtime.simulated_engine import IMAGE_BYTES, Line, SimulatedEngine, log_text, written
+from zun.runtime.simulated_faults import faulty
+from zun.runtime.simulated_files import SimulatedFiles
+from zun.runtime.simulated_networks import SimulatedNetworks
+from zun.runtime.simulated_sessions import SimulatedSessions
 
 
 @dataclass(slots=True)
@@ -48,14 +51,14 @@ class _Sim:
     finished_at: datetime | None = None
     restarts: int = 0
     window: tuple[int, int] | None = None
-    lines: list[tuple[datetime, str, str]] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
 
     @property
     def live(self) -> bool:
         return self.state in ("running", "paused", "restarting")
 
 
-class SimulatedRuntime:
+class SimulatedRuntime(SimulatedEngine, SimulatedNetworks, SimulatedFiles):
     """``zun.runtime.base.Runtime`` without an engine."""
 
     name = "simulated"
@@ -63,18 +66,14 @@ class SimulatedRuntime:
     def __init__(
         self, *, clock: Clock | None = None, cpus: int = 64, memory_mib: int = 256 * 1024, disk_quota: bool = False
     ) -> None:
-        self.clock = clock or SystemClock()
-        self.faults = Faults(self.clock)
-        self.on_execute: Handler = SmallShell(self.clock).run
-        """Answers ``execute``."""
+        SimulatedEngine.__init__(self, clock)
+        SimulatedFiles.__init__(self)
+        self.sessions = SimulatedSessions(lambda: self.on_execute)
         self.networks: dict[str, EngineNetwork] = {}
         self.limits: dict[str, tuple[int, int, int]] = {}
         """uuid -> millicores, MiB, MiB of swap now in force."""
         self._facts = (cpus, memory_mib, disk_quota)
         self._containers: dict[str, _Sim] = {}
-        self._images: dict[str, ImageFacts] = {}
-        self._refused: dict[str, ImageFailed] = {}
-        self._listeners: WeakSet[asyncio.Queue[Event | None]] = WeakSet()
 
     # -- behind the product's back ---------------------------------------------------------------
 
@@ -95,7 +94,9 @@ class SimulatedRuntime:
     def vanish(self, uuid: str) -> None:
         """Somebody removed the container by hand."""
         sim = self._containers.pop(uuid)
+        self.sessions.ended(uuid)
         self.limits.pop(uuid, None)
+        self.files.pop(uuid, None)
         self._tell(sim, "destroy")
 
     def set_paused(self, uuid: str, paused: bool) -> None:
@@ -112,36 +113,13 @@ class SimulatedRuntime:
 
     def write(self, uuid: str, text: str, *, stream: str = "stdout") -> None:
         """The container writes to its log."""
-        self._get(uuid).lines.extend((self.clock.now(), stream, line) for line in text.splitlines(keepends=True))
+        self._get(uuid).lines.extend(written(self.clock.now(), text, stream))
 
     def adopt(self, spec: EngineSpec, *, state: str = "running") -> None:
         """A container that somebody else made."""
         self._containers[spec.uuid] = _Sim(spec, spec_hash(spec), state=state, started_at=self.clock.now())
 
-    def add_image(self, reference: str) -> ImageFacts:
-        """An image that is there without a pull."""
-        digest = hashlib.sha256(reference.encode()).hexdigest()
-        facts = ImageFacts(f"sha256:{digest}", _IMAGE_BYTES, ("sh",), (), ())
-        self._images[str(parse_reference(reference))] = facts
-        return facts
-
-    def refuse_image(self, reference: str, error: ImageFailed) -> None:
-        """Every pull of ``reference`` raises ``error``."""
-        self._refused[reference] = error
-
-    def cut_events(self) -> None:
-        """All streams of events end."""
-        for queue in list(self._listeners):
-            queue.put_nowait(None)
-
     # -- the port --------------------------------------------------------------------------------
-
-    @faulty
-    async def connect(self) -> None:
-        """Nothing to reach."""
-
-    async def close(self) -> None:
-        self.cut_events()
 
     @faulty
     async def info(self) -> EngineInfo:
@@ -247,13 +225,9 @@ class SimulatedRuntime:
     async def logs(
         self, uuid: str, *, stdout: bool, stderr: bool, timestamps: bool, tail: int | None, since: float | None
     ) -> str:
-        wanted = {name for name, on in (("stdout", stdout), ("stderr", stderr)) if on}
-        rows = [row for row in self._get(uuid).lines if row[1] in wanted]
-        if since is not None:
-            rows = [row for row in rows if row[0].replace(tzinfo=UTC).timestamp() >= since]
-        if tail is not None:
-            rows = rows[max(0, len(rows) - tail) :]
-        return "".join(f"{moment.isoformat()}Z {text}" if timestamps else text for moment, _, text in rows)
+        return log_text(
+            self._get(uuid).lines, stdout=stdout, stderr=stderr, timestamps=timestamps, tail=tail, since=since
+        )
 
     @faulty
     async def execute(self, uuid: str, command: Sequence[str], timeout: float) -> ExecResult:
@@ -271,6 +245,27 @@ class SimulatedRuntime:
             alarm.cancel()
 
     @faulty
+    async def open_exec(self, uuid: str, command: Sequence[str], *, tty: bool, stdin: bool) -> str:
+        if self._running(uuid).state == "paused":
+            raise EngineConflict(f"Container {uuid} is paused, unpause the container before exec")
+        return self.sessions.ask(uuid)
+
+    @asynccontextmanager
+    async def exec_session(
+        self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool, stdin: bool
+    ) -> AsyncIterator[Session]:
+        await self.faults.enter("exec_session")
+        self._running(uuid)
+        async with self.sessions.run(uuid, exec_id, command, tty=tty) as session:
+            yield session
+
+    @asynccontextmanager
+    async def attach_session(self, uuid: str, *, stdin: bool) -> AsyncIterator[Session]:
+        await self.faults.enter("attach_session")
+        async with self.sessions.attach(uuid, tty=self._running(uuid).spec.tty) as session:
+            yield session
+
+    @faulty
     async def top(self, uuid: str, ps_args: str | None) -> Mapping[str, Any]:
         sim = self._running(uuid)
         if ps_args and not ps_args.startswith("-") and ps_args not in ("aux", "ax", "u"):
@@ -286,59 +281,69 @@ class SimulatedRuntime:
     async def resize(self, uuid: str, *, height: int, width: int) -> None:
         self._running(uuid).window = (height, width)
 
-    def events(self) -> AsyncIterator[Event]:
-        """From this call on."""
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._listeners.add(queue)
-        return self._events(queue)
+    async def namespace(self, uuid: str) -> int | None:
+        """There are none."""
+        return None
 
-    @faulty
-    async def pull(
-        self, reference: str, auth: RegistryAuth | None, progress: Callable[[PullProgress], None]
-    ) -> ImageFacts:
-        if reference in self._refused:
-            raise self._refused[reference]
-        try:
-            parse_reference(reference)
-        except InvalidValue as error:
-            raise ImageFailed(f"Image {reference} is not a valid reference: {error}") from error
-        progress(PullProgress(0, _IMAGE_BYTES, "Downloading"))
-        progress(PullProgress(_IMAGE_BYTES, _IMAGE_BYTES, "Pull complete"))
-        return self.add_image(reference)
-
-    @faulty
-    async def has_remote_image(self, reference: str, auth: RegistryAuth | None) -> bool:
-        refusal = self._refused.get(reference)
-        if isinstance(refusal, ImagePullFailed):
-            raise refusal
-        return refusal is None
+    async def follow_namespaces(self, listener: Callable[[str, int, Callable[[], None]], None]) -> None:
+        """Nothing is ever heard."""
 
     @faulty
     async def image(self, reference: str) -> ImageFacts | None:
         return self._image(reference)
 
     @faulty
+    async def images_of(self, domain: str) -> Sequence[str]:
+        return sorted(name for name in self._images if name.startswith(f"{domain}/"))
+
+    @faulty
+    async def search_images(self, term: str) -> Sequence[Mapping[str, Any]]:
+        names = sorted({name.rpartition(":")[0] for name in self._images if term in name})
+        facts = {"description": "", "star_count": 0, "is_official": False, "is_automated": False}
+        return [{"name": name, **facts} for name in names]
+
+    @faulty
+    async def commit(self, uuid: str, reference: str) -> ImageFacts:
+        sim = self._get(uuid)
+        digest = hashlib.sha256(f"{sim.engine_id} {self.clock.now()}".encode()).hexdigest()
+        command, entrypoint = tuple(sim.spec.command or ()), tuple(sim.spec.entrypoint or ())
+        facts = ImageFacts(f"sha256:{digest}", IMAGE_BYTES, command, entrypoint)
+        self._images[str(parse_reference(reference))] = facts
+        return facts
+
+    @asynccontextmanager
+    async def export_image(self, reference: str, renamed: str) -> AsyncIterator[AsyncIterator[bytes]]:
+        error = await self.faults.enter("export_image")
+        facts = self._image(reference)
+        if facts is None:
+            raise EngineNotFound(f"No such image: {reference}")
+        async with aclosing(renamed_archive(archive_of(facts), renamed)) as pieces:
+            yield pieces
+        if error is not None:
+            raise error
+
+    @faulty
+    async def load_image(
+        self, reference: str, archive: AsyncIterable[bytes], progress: Callable[[PullProgress], None]
+    ) -> ImageFacts:
+        digest, size = hashlib.sha256(), 0
+        try:
+            async with aclosing(renamed_archive(archive, "simulated:latest")) as pieces:
+                async for piece in pieces:
+                    digest.update(piece)
+                    size += len(piece)
+        except BadArchive as error:
+            raise ImageFailed(f"Image cannot be loaded: {error}.") from error
+        progress(PullProgress(size, size, "Loading layer"))
+        facts = ImageFacts(f"sha256:{digest.hexdigest()}", size, ("sh",))
+        self._images[str(parse_reference(reference))] = facts
+        return facts
+
+    @faulty
     async def remove_image(self, reference: str) -> None:
         if any(sim.spec.image == reference for sim in self._containers.values()):
             raise EngineConflict(f"image {reference} is in use by a container")
         self._images.pop(str(parse_reference(reference)), None)
-
-    @faulty
-    async def ensure_network(self, network: EngineNetwork) -> None:
-        old = self.networks.setdefault(network.name, network)
-        if network.subnet and old.subnet != network.subnet:
-            raise EngineConflict(f"network {network.name} exists without the subnet {network.subnet}")
-
-    @faulty
-    async def remove_network(self, name: str) -> None:
-        specs = (sim.spec for sim in self._containers.values())
-        if any(attachment.engine_network.name == name for spec in specs for attachment in spec.attachments):
-            raise EngineConflict(f"network {name} has containers")
-        self.networks.pop(name, None)
-
-    @faulty
-    async def list_networks(self, prefix: str) -> Sequence[str]:
-        return sorted(name for name in self.networks if name.startswith(prefix))
 
     # -- within ----------------------------------------------------------------------------------
 
@@ -361,11 +366,11 @@ class SimulatedRuntime:
 
     def _end(self, sim: _Sim, exit_code: int) -> None:
         sim.state, sim.exit_code, sim.finished_at = "exited", exit_code, self.clock.now()
+        self.sessions.ended(sim.spec.uuid)
         self._tell(sim, "die")
 
     def _tell(self, sim: _Sim, action: str) -> None:
-        for queue in list(self._listeners):
-            queue.put_nowait(Event(sim.spec.uuid, action, sim.spec.owner))
+        self._send(Event(sim.spec.uuid, action, sim.spec.owner))
 
     def _image(self, reference: str) -> ImageFacts | None:
         by_id = {facts.image_id: facts for facts in self._images.values()}
@@ -375,13 +380,6 @@ class SimulatedRuntime:
             return self._images.get(str(parse_reference(reference)))
         except InvalidValue:
             return None
-
-    async def _events(self, queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event]:
-        if self.faults.unreachable:
-            raise EngineUnreachable("the simulated engine does not answer")
-        while (event := await queue.get()) is not None:
-            yield event
-        raise EngineUnreachable("the simulated engine ended the stream of events")
 
     def _observed(self, sim: _Sim) -> Observed:
         spec = sim.spec

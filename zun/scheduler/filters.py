@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from zun.domain.numa import cpus_needed
+from zun.domain.pci import requested
 from zun.domain.resources import Amounts
 
 
@@ -32,9 +34,16 @@ class Host:
     disk_total: int = 0
     disk_used: int = 0
     disk_quota_supported: bool = False
-    cpu_pinning: bool = False
+    free_cpus: int = 0
+    """Most CPUs that can be pinned in one NUMA node now; 0 where the host pins none."""
+    pci_devices: Mapping[str, int] = field(default_factory=dict)
+    """Free devices by alias. No runtime gives devices to containers yet, so no host offers any."""
     labels: Mapping[str, str] = field(default_factory=dict)
     runtimes: Sequence[str] = ()
+    capsules: bool = False
+    """Does it take capsules now?"""
+    capsule_runtimes: Sequence[str] | None = None
+    """What the engine for capsules has; None where it does not tell."""
     used: Mapping[str, int] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
 
@@ -54,6 +63,8 @@ class Wanted:
     """The host asked for by name (``host`` of the request)."""
     cpu_policy: str = "shared"
     hints: Mapping[str, Any] = field(default_factory=dict)
+    capsule: bool = False
+    """Is it a capsule, which needs an engine for capsules?"""
 
 
 Filter = Callable[[Host, Wanted], bool]
@@ -71,8 +82,18 @@ def compute(host: Host, wanted: Wanted) -> bool:
 
 
 def runtime(host: Host, wanted: Wanted) -> bool:
-    """The node knows the runtime asked for."""
-    return wanted.runtime is None or wanted.runtime in host.runtimes
+    """The node knows the runtime asked for; of a capsule, the engine for capsules does, as far as it tells: there
+    ``runc`` is the default one, whatever it is called."""
+    if wanted.runtime is None:
+        return True
+    if wanted.capsule:
+        return wanted.runtime == "runc" or host.capsule_runtimes is None or wanted.runtime in host.capsule_runtimes
+    return wanted.runtime in host.runtimes
+
+
+def capsule(host: Host, wanted: Wanted) -> bool:
+    """Capsules need an engine for them that answers (``[DEFAULT]/capsule_driver``)."""
+    return host.capsules or not wanted.capsule
 
 
 def cpu(host: Host, wanted: Wanted) -> bool:
@@ -100,8 +121,13 @@ def label(host: Host, wanted: Wanted) -> bool:
 
 
 def cpu_set(host: Host, wanted: Wanted) -> bool:
-    """Dedicated cores only where the node pins."""
-    return wanted.cpu_policy != "dedicated" or host.cpu_pinning
+    """CPUs of its own only where one NUMA node of the host has as many free."""
+    return wanted.cpu_policy != "dedicated" or host.free_cpus >= cpus_needed(wanted.amounts.cpu)
+
+
+def pci_passthrough(host: Host, wanted: Wanted) -> bool:
+    """As many devices of each alias (hints ``pci:<alias>``) as asked for."""
+    return all(host.pci_devices.get(alias, 0) >= count for alias, count in requested(wanted.hints).items())
 
 
 FILTERS: Mapping[str, Filter] = {
@@ -113,6 +139,8 @@ FILTERS: Mapping[str, Filter] = {
     "DiskFilter": disk,
     "LabelFilter": label,
     "CpuSetFilter": cpu_set,
+    "PciPassthroughFilter": pci_passthrough,
+    "CapsuleFilter": capsule,
 }
 
 

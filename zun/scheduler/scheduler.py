@@ -6,18 +6,21 @@ The claim is taken before any operation is written for the node (S1.2).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from zun.domain import numa
 from zun.domain.clock import Clock
 from zun.domain.errors import ZunError
+from zun.domain.pci import requested
 from zun.domain.resources import DISABLED_TRAIT
 from zun.domain.service import is_up
 from zun.placement.base import Candidate, Placement
 from zun.scheduler.filters import Host, Wanted, enabled, passing
 from zun.scheduler.weights import best_first
 from zun.store import candidates as store
+from zun.store import pinned_cpus
 from zun.store.database import Database
 
 LOG = logging.getLogger(__name__)
@@ -56,7 +59,10 @@ async def select(control: Tools, wanted: Wanted) -> Selection:
     conf = control.conf
     resources = wanted.amounts.placement(fractional=conf.compute.fractional_cpu)
     candidates = await control.placement.candidates(
-        resources, forbidden_traits=frozenset({DISABLED_TRAIT}), limit=conf.scheduler.max_placement_results
+        resources,
+        forbidden_traits=frozenset({DISABLED_TRAIT}),
+        limit=conf.scheduler.max_placement_results,
+        only=await _provider_of(control, wanted.host) if wanted.host else None,
     )
     if not candidates:
         LOG.warning(
@@ -66,20 +72,26 @@ async def select(control: Tools, wanted: Wanted) -> Selection:
             _text(resources),
         )
         raise NoValidHost("Placement has no candidate with enough room.")
-    hosts = await _hosts(control, wanted, candidates)
+    hosts = await _hosts(control, candidates, dedicated=wanted.cpu_policy == "dedicated")
     filters = dict(enabled(conf.scheduler.enabled_filters))
     if wanted.cpu_policy == "dedicated":
         filters |= enabled(["CpuSetFilter"])  # a promise, not an operator's preference
+    if wanted.capsule:
+        filters |= enabled(["CapsuleFilter"])
+    if requested(wanted.hints):
+        filters |= enabled(["PciPassthroughFilter"])
     fitting, rejected = passing(hosts, wanted, filters)
     if not fitting:
         LOG.warning(
-            "No host passed the filters container=%s candidates=%d unregistered_or_not_asked=%d rejected_by=%s",
+            "No host passed the filters container=%s candidates=%d unregistered=%d rejected_by=%s",
             wanted.consumer,
             len(candidates),
             len(candidates) - len(hosts),
             _text(rejected) or "none",
         )
-        raise NoValidHost(f"All {len(candidates)} candidate hosts were rejected: {_text(rejected) or 'not asked for'}.")
+        raise NoValidHost(
+            f"All {len(candidates)} candidate hosts were rejected: {_text(rejected) or 'not registered'}."
+        )
     return await _claim_first(control, wanted, best_first(fitting, resources))
 
 
@@ -87,7 +99,8 @@ async def _claim_first(control: Tools, wanted: Wanted, hosts: Sequence[Host]) ->
     """The best host that still has room when claimed; another request may have taken it since the look."""
     conf = control.conf
     for host in hosts:
-        amounts = wanted.amounts.on_host(default_disk=conf.default_disk, disk_quota_supported=host.disk_quota_supported)
+        limits_disk = host.disk_quota_supported and not wanted.capsule
+        amounts = wanted.amounts.on_host(default_disk=conf.default_disk, disk_quota_supported=limits_disk)
         claimed = await control.placement.claim(
             wanted.consumer,
             host.provider_uuid,
@@ -95,24 +108,45 @@ async def _claim_first(control: Tools, wanted: Wanted, hosts: Sequence[Host]) ->
             project_id=wanted.project_id,
             user_id=wanted.user_id,
         )
-        if claimed:
+        if claimed and await _pin(control, wanted, host):
             LOG.info("host chosen container=%s host=%s", wanted.consumer, host.hostname)
             return Selection(host.hostname, host.provider_uuid, amounts.disk)
         LOG.info("claim lost container=%s host=%s: trying the next", wanted.consumer, host.hostname)
+    if wanted.cpu_policy == "dedicated":  # a claim may be held of a host whose CPUs another took first
+        await control.placement.release(wanted.consumer)
     LOG.warning("every claim was refused container=%s hosts=%d", wanted.consumer, len(hosts))
     raise NoValidHost(f"None of {len(hosts)} fitting hosts had room left when it was claimed.")
 
 
-async def _hosts(control: Tools, wanted: Wanted, candidates: Sequence[Candidate]) -> Sequence[Host]:
-    """Candidates joined with their node and service rows: one query, of these hosts only (S6.5, rule 5)."""
-    conf, now = control.conf, control.clock.now()
-    by_name = {found.name: found for found in candidates if wanted.host is None or found.name == wanted.host}
+async def _pin(control: Tools, wanted: Wanted, host: Host) -> bool:
+    """CPUs of its own, taken while the claim is held; True where none are asked for."""
+    if wanted.cpu_policy != "dedicated":
+        return True
+    count = numa.cpus_needed(wanted.amounts.cpu)
+    return await pinned_cpus.pin(control.db, host.hostname, wanted.consumer, count) is not None
+
+
+async def _provider_of(control: Tools, host: str) -> str:
+    """Raises NoValidHost for a host that has not reported."""
     async with control.db.read() as connection:
-        rows = await store.of_hosts(connection, list(by_name))
+        found = await store.provider(connection, host)
+    if found is None:
+        raise NoValidHost(f"Host {host} has not reported its inventory.")
+    return found[0]
+
+
+async def _hosts(control: Tools, candidates: Sequence[Candidate], *, dedicated: bool) -> Sequence[Host]:
+    """Candidates joined with their node and service rows: one query, of these hosts only (S6.5, rule 5); and one more
+    for the CPUs taken, where they matter."""
+    conf, now = control.conf, control.clock.now()
+    by_uuid = {found.provider_uuid: found for found in candidates}
+    async with control.db.read() as connection:
+        rows = await store.of_providers(connection, list(by_uuid))
+        taken = await pinned_cpus.of_hosts(connection, [row["hostname"] for row in rows]) if dedicated else {}
     return [
         Host(
             hostname=row["hostname"],
-            provider_uuid=by_name[row["hostname"]].provider_uuid,
+            provider_uuid=row["uuid"],
             zone=row["availability_zone"] or conf.default_availability_zone,
             disabled=row["disabled"],
             up=is_up(row, now, conf.service_down_time),
@@ -123,14 +157,20 @@ async def _hosts(control: Tools, wanted: Wanted, candidates: Sequence[Candidate]
             disk_total=row["disk_total"],
             disk_used=row["disk_used"],
             disk_quota_supported=row["disk_quota_supported"],
-            cpu_pinning=row["enable_cpu_pinning"],
+            free_cpus=_most_free(row["numa_topology"] or {}, taken.get(row["hostname"], ())),
             labels=row["labels"] or {},
             runtimes=row["runtimes"] or (),
-            used=by_name[row["hostname"]].used,
-            capacity=by_name[row["hostname"]].capacity,
+            capsules=row["capsules"],
+            capsule_runtimes=row["capsule_runtimes"],
+            used=by_uuid[row["uuid"]].used,
+            capacity=by_uuid[row["uuid"]].capacity,
         )
         for row in rows
     ]
+
+
+def _most_free(topology: Mapping[str, Sequence[int]], taken: Collection[int]) -> int:
+    return max((len(cpus) for cpus in numa.free(topology, taken).values()), default=0)
 
 
 def _text(amounts: Mapping[str, int]) -> str:

@@ -25,6 +25,9 @@ CONNECT_WITHIN = 10
 LOCK_WITHIN = 20
 """Seconds a statement waits for another transaction's lock; no transaction of ours lasts that long."""
 
+SQLITE_WAITS = 30
+"""Seconds for another process's lock on a SQLite file."""
+
 _PYMYSQL_ONLY = ("charset", "use_unicode", "plugin", "binary_prefix", "autocommit", "sql_mode", "init_command")
 """Query arguments that name what is set here, or that only the original's driver has."""
 
@@ -56,7 +59,7 @@ def connect_args(url: sa.URL) -> dict[str, Any]:
     """What each new connection is opened with."""
     backend = url.get_backend_name()
     if backend == "sqlite":
-        return {"timeout": 30}
+        return {"timeout": SQLITE_WAITS}
     if backend == "postgresql":
         given = url.query.get("options", ())
         options = [given] if isinstance(given, str) else list(given)

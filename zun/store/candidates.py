@@ -21,13 +21,13 @@ _HEARTBEAT = (
 )
 
 
-async def of_hosts(connection: AsyncConnection, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    """Node columns and the agent's heartbeat of the hosts named; a host without either is left out."""
+async def of_providers(connection: AsyncConnection, uuids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    """Node columns and the agent's heartbeat of the providers' hosts; a host without either is left out."""
     nodes = [column for column in compute_nodes.c if column.name not in ("created_at", "updated_at")]
     query = (
         sa.select(*nodes, *_HEARTBEAT)
         .select_from(compute_nodes.join(services, services.c.host == compute_nodes.c.hostname))
-        .where(compute_nodes.c.hostname.in_(names), services.c.binary == COMPUTE)
+        .where(compute_nodes.c.uuid.in_(uuids), services.c.binary == COMPUTE)
     )
     return [dict(row) for row in (await connection.execute(query)).mappings()]
 

@@ -41,17 +41,17 @@ SORTABLE = frozenset(
 
 
 async def upsert(connection: AsyncConnection, values: Mapping[str, Any], now: datetime) -> str:
-    """Write the node of ``values["hostname"]`` and give its uuid, which stays the same for the host's life.
+    """Write the node of ``values["hostname"]`` and give its uuid, which stays the same for the host's life unless
+    ``values`` names another (a host shared with Nova is known by Nova's).
 
     ``values`` holds column names; on first sight all that are not nullable are needed.
     """
     hostname: str = values["hostname"]
     where = _c.hostname == hostname
-    changed = {name: value for name, value in values.items() if name not in ("uuid", "hostname")}
+    changed = {name: value for name, value in values.items() if name != "hostname"}
     update = compute_nodes.update().where(where).values(**changed, updated_at=now)
     if not (await connection.execute(update)).rowcount:
-        uuid = values.get("uuid") or str(uuid4())
-        row = {**changed, "uuid": uuid, "hostname": hostname, "created_at": now}
+        row = {"uuid": str(uuid4()), **changed, "hostname": hostname, "created_at": now}
         try:
             async with connection.begin_nested():
                 await connection.execute(compute_nodes.insert().values(**row))
@@ -87,6 +87,7 @@ async def delete(connection: AsyncConnection, hostname: str) -> bool:
     return bool((await connection.execute(compute_nodes.delete().where(_c.hostname == hostname))).rowcount)
 
 
-async def set_usage(connection: AsyncConnection, hostname: str, **used: float) -> None:
-    """Usage figures only: ``total_containers``, ``cpu_used`` (cores), ``mem_used`` (MiB), ``disk_used`` (GiB)."""
+async def set_usage(connection: AsyncConnection, hostname: str, **used: Any) -> None:
+    """What changes between measurements: ``total_containers``, ``cpu_used`` (cores), ``mem_used`` (MiB), ``disk_used``
+    (GiB), ``capsules`` and ``capsule_runtimes``."""
     await connection.execute(compute_nodes.update().where(_c.hostname == hostname).values(**used))

@@ -1,4 +1,8 @@
-"""Queries on ``containers``. Every UPDATE says what it expects of the row (rule 3)."""
+"""Queries on ``containers``. Every UPDATE says what it expects of the row (rule 3).
+
+Capsules and their members are rows, too: what finds or lists rows says which types it means; here containers.
+Queries for the others are in ``capsules.py``.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.domain.container import Container
+from zun.domain.container import HOLDERS, MEMBERS, Container, Type
 from zun.store.tables import Json, containers, registries
 
 _FIELDS = [containers.c[field.name] for field in dataclasses.fields(Container)]
@@ -40,15 +44,21 @@ async def insert(connection: AsyncConnection, container: Container) -> None:
 
 
 async def get(connection: AsyncConnection, uuid: str) -> Container | None:
-    """One container by uuid, of any project."""
+    """One row by uuid, of any project and any type."""
     row = (await connection.execute(sa.select(*_FIELDS).where(containers.c.uuid == uuid))).first()
     return _container(row) if row else None
 
 
-async def find(connection: AsyncConnection, ident: str, scope: Mapping[str, Any]) -> Sequence[Container]:
-    """By uuid or exact name within ``scope`` (column -> value); at most two, to tell ambiguity."""
-    named = containers.c.uuid == ident.lower() if is_uuid(ident) else containers.c.name == ident
-    query = sa.select(*_FIELDS).where(named, *_scope(scope)).limit(2)
+async def find(
+    connection: AsyncConnection, ident: str, scope: Mapping[str, Any], types: Sequence[str] = (Type.CONTAINER,)
+) -> Sequence[Container]:
+    """By uuid or exact name within ``scope`` (column -> value); at most two, to tell ambiguity. Members of capsules are
+    known by their uuid only."""
+    if is_uuid(ident):
+        named = containers.c.uuid == ident.lower()
+    else:
+        named, types = containers.c.name == ident, [one for one in types if one not in MEMBERS]
+    query = sa.select(*_FIELDS).where(named, containers.c.container_type.in_(types), *_scope(scope)).limit(2)
     return [_container(row) for row in await connection.execute(query)]
 
 
@@ -78,13 +88,20 @@ class Page:
     scope: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
+_UNLISTED = frozenset(
+    {
+        "hints", "requested_networks", "exposed_ports", "registry_id", "container_type", "capsule_uuid", "annotations",
+        "volume_mounts", "restarts", "back_off", "restart_at", "exit_code",
+    }
+)  # fmt: skip
+
 LIST_COLUMNS = [
     sa.type_coerce(column, sa.Text).label(column.name) if isinstance(column.type, Json | sa.DateTime) else column
     for column in _FIELDS
-    if column.name not in ("hints", "requested_networks", "exposed_ports", "registry_id")
+    if column.name not in _UNLISTED
 ]
 
-_TIMES = [column.name for column in _FIELDS if isinstance(column.type, sa.DateTime)]
+_TIMES = [column.name for column in _FIELDS if isinstance(column.type, sa.DateTime) and column.name not in _UNLISTED]
 
 
 async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[str, Any]]:
@@ -93,15 +110,14 @@ async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[st
     Keyset paging: reads as many rows as it returns. Raises LookupError when the marker does not exist.
     """
     key = containers.c[wanted.sort_key]
-    conditions = _scope(wanted.scope)
+    only = [containers.c.container_type == Type.CONTAINER, *_scope(wanted.scope)]
+    conditions = list(only)
     for name, values in wanted.filters.items():
         conditions.append(containers.c[name].in_(values))
     if wanted.marker:
         found = (
             await connection.execute(
-                sa.select(containers.c.id, key.label("key")).where(
-                    containers.c.uuid == wanted.marker, *_scope(wanted.scope)
-                )
+                sa.select(containers.c.id, key.label("key")).where(containers.c.uuid == wanted.marker, *only)
             )
         ).first()
         if found is None:
@@ -144,7 +160,8 @@ def _after(key: sa.Column[Any], found: Any, row_id: int, descending: bool) -> sa
 
 async def name_taken(connection: AsyncConnection, name: str, project_id: str | None) -> bool:
     """Is there a container of that name, letter case aside (within the project, or anywhere for None)?"""
-    query = sa.select(containers.c.id).where(containers.c.name_key == name.lower()).limit(1)
+    same = (containers.c.name_key == name.lower(), containers.c.container_type == Type.CONTAINER)
+    query = sa.select(containers.c.id).where(*same).limit(1)
     if project_id is not None:
         query = query.where(containers.c.project_id == project_id)
     return (await connection.execute(query)).first() is not None
@@ -183,33 +200,40 @@ async def update(
 async def delete(connection: AsyncConnection, uuid: str, expect: Mapping[str, Any]) -> Container | None:
     """Remove the row if it is as expected; the row removed, None when there was none."""
     await lock(connection, uuid)
-    found = await find(connection, uuid, {})
-    if not found:
+    found = await get(connection, uuid)
+    if found is None:
         return None
     conditions = [containers.c.uuid == uuid] + [
         containers.c[name].in_(value) if isinstance(value, tuple) else containers.c[name] == value
         for name, value in expect.items()
     ]
     result = await connection.execute(containers.delete().where(*conditions))
-    return found[0] if result.rowcount else None
+    return found if result.rowcount else None
 
 
 async def of_host(connection: AsyncConnection, host: str) -> Sequence[Container]:
-    """This host's rows only (rule 5)."""
-    query = sa.select(*_FIELDS).where(containers.c.host == host).order_by(containers.c.id)
+    """This host's containers only (rule 5)."""
+    mine = (containers.c.host == host, containers.c.container_type == Type.CONTAINER)
+    query = sa.select(*_FIELDS).where(*mine).order_by(containers.c.id)
     return [_container(row) for row in await connection.execute(query)]
 
 
 async def usage_of_host(connection: AsyncConnection, host: str) -> tuple[int, float, int, int]:
-    """(containers, cores, MiB, GiB) recorded on a host, summed by the database."""
+    """(containers, cores, MiB, GiB) recorded on a host, summed by the database. Members of capsules are containers;
+    their size is their capsule's."""
     c = containers.c
+    holds, runs = c.container_type.in_(HOLDERS), c.container_type != Type.CAPSULE
+
+    def held(column: sa.Column[Any], nothing: float) -> sa.ColumnElement[Any]:
+        return sa.func.coalesce(sa.func.sum(sa.case((holds, column), else_=nothing)), nothing)
+
     row = (
         await connection.execute(
             sa.select(
-                sa.func.count(),
-                sa.func.coalesce(sa.func.sum(c.cpu), 0.0),
-                sa.func.coalesce(sa.func.sum(c.memory), 0),
-                sa.func.coalesce(sa.func.sum(c.disk), 0),
+                sa.func.coalesce(sa.func.sum(sa.case((runs, 1), else_=0)), 0),
+                held(c.cpu, 0.0),
+                held(c.memory, 0),
+                held(c.disk, 0),
             ).where(c.host == host)
         )
     ).one()

@@ -17,8 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from zun.domain.errors import Unavailable
-from zun.store import faults
-from zun.store.address import async_url, connect_args, missing_driver
+from zun.store import faults, wal
+from zun.store.address import SQLITE_WAITS, async_url, connect_args, missing_driver
 from zun.store.steady import NoAnswer, SteadyConnection, steady
 
 LOG = logging.getLogger(__name__)
@@ -166,11 +166,11 @@ def _prepare_sqlite(engine: AsyncEngine, *, writer: bool) -> None:
     @sa.event.listens_for(engine.sync_engine, "connect")
     def on_connect(connection: Any, record: object) -> None:
         connection.isolation_level = None  # transactions are ours, not the driver's
+        connection.run_async(wal.switch)
         cursor = connection.cursor()
-        cursor.execute("PRAGMA journal_mode=WAL")
         cursor.execute("PRAGMA synchronous=NORMAL")  # safe against kill -9; a power cut may lose the last moment
         cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute("PRAGMA busy_timeout=30000")
+        cursor.execute(f"PRAGMA busy_timeout={SQLITE_WAITS * 1000}")
         if not writer:
             cursor.execute("PRAGMA query_only=ON")
         cursor.close()

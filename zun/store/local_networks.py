@@ -100,6 +100,12 @@ async def lowest_free(connection: AsyncConnection, network_uuid: str, first: int
     return int((await connection.execute(sa.select(sa.case((~first_taken, first), else_=gap)))).scalar_one())
 
 
+async def in_use(connection: AsyncConnection, network_uuid: str) -> bool:
+    """Has the network any port?"""
+    query = sa.select(ports.c.uuid).where(ports.c.network_uuid == network_uuid).limit(1)
+    return (await connection.execute(query)).first() is not None
+
+
 async def insert_port(connection: AsyncConnection, values: Mapping[str, Any]) -> None:
     """Raises IntegrityError when the address or the position is taken."""
     await connection.execute(ports.insert().values(**values))
@@ -108,3 +114,8 @@ async def insert_port(connection: AsyncConnection, values: Mapping[str, Any]) ->
 async def delete_ports(connection: AsyncConnection, device_id: str) -> None:
     """Remove the device's ports."""
     await connection.execute(ports.delete().where(ports.c.device_id == device_id))
+
+
+async def delete_port(connection: AsyncConnection, device_id: str, network_uuid: str) -> None:
+    """Remove the device's port on one network."""
+    await connection.execute(ports.delete().where(ports.c.device_id == device_id, ports.c.network_uuid == network_uuid))

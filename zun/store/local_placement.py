@@ -45,6 +45,12 @@ async def provider_named(connection: AsyncConnection, name: str) -> str | None:
     return (await connection.execute(sa.select(providers.c.uuid).where(providers.c.name == name))).scalar_one_or_none()
 
 
+async def all_providers(connection: AsyncConnection) -> dict[str, str]:
+    """uuid -> name."""
+    rows = await connection.execute(sa.select(providers.c.uuid, providers.c.name).order_by(providers.c.name))
+    return {row.uuid: row.name for row in rows}
+
+
 async def insert_provider(connection: AsyncConnection, values: Mapping[str, Any]) -> None:
     """Raises IntegrityError when the uuid or the name exists."""
     await connection.execute(providers.insert().values(**values, generation=0))
@@ -91,10 +97,16 @@ async def delete_provider(connection: AsyncConnection, uuid: str) -> bool:
 
 
 async def candidates(
-    connection: AsyncConnection, resources: Mapping[str, int], forbidden: frozenset[str], limit: int
+    connection: AsyncConnection,
+    resources: Mapping[str, int],
+    forbidden: frozenset[str],
+    limit: int,
+    only: str | None = None,
 ) -> Sequence[Any]:
-    """(uuid, name, resource_class, used, total, reserved, allocation_ratio) of providers with room, in one query."""
-    room = sa.select(providers.c.uuid, providers.c.name).order_by(providers.c.uuid).limit(limit)
+    """(uuid, resource_class, used, total, reserved, allocation_ratio) of providers with room, in one query."""
+    room = sa.select(providers.c.uuid).order_by(providers.c.uuid).limit(limit)
+    if only is not None:
+        room = room.where(providers.c.uuid == only)
     if resources:
         fitting = (
             sa.select(inventories.c.provider_uuid)
@@ -111,7 +123,6 @@ async def candidates(
     query = (
         sa.select(
             chosen.c.uuid,
-            chosen.c.name,
             inventories.c.resource_class,
             inventories.c.used,
             inventories.c.total,

@@ -33,6 +33,11 @@ async def insert(
     )
 
 
+async def rename(connection: AsyncConnection, uuid: str, name: str) -> None:
+    """Absent is success."""
+    await connection.execute(volumes.update().where(volumes.c.uuid == uuid).values(name=name))
+
+
 async def abandoned(connection: AsyncConnection, before: datetime) -> Sequence[str]:
     """Made for a container (by name) before that moment, and no mount names them; at most 100."""
     uuid = "_" * 8 + "-" + "-".join(["_" * 4] * 3) + "-" + "_" * 12

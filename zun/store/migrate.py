@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from zun.domain.errors import ZunError
+from zun.store import wal
+from zun.store.address import SQLITE_WAITS
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0001_initial"
+HEAD = "0005_sessions"
 """The newest revision; a test compares it with the files."""
 
 _VERSION_TABLE = (
@@ -113,7 +115,7 @@ def _create_at_head(path: Path) -> bool:
     from zun.store.tables import metadata
 
     _make_private(path)
-    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool, connect_args={"timeout": 30})
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=sa.pool.NullPool, connect_args={"timeout": SQLITE_WAITS})
     sa.event.listen(engine, "connect", _prepare)
     sa.event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
     try:
@@ -130,7 +132,7 @@ def _create_at_head(path: Path) -> bool:
 
 def _prepare(connection: sqlite3.Connection, record: object) -> None:
     connection.isolation_level = None  # transactions are ours, not the driver's
-    connection.execute("PRAGMA journal_mode=WAL").close()
+    wal.switch_blocking(connection)
 
 
 def _make_private(path: Path) -> None:
@@ -150,7 +152,7 @@ def _current_of_file(path: Path) -> str | None:
         return None
     try:
         with contextlib.closing(
-            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=30)
+            sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=SQLITE_WAITS)
         ) as connection:
             found = connection.execute("SELECT version_num FROM alembic_version").fetchone()
     except sqlite3.Error as error:

@@ -39,6 +39,7 @@ async def insert(
     deadline: datetime,
     state: str = State.QUEUED,
     message: str | None = None,
+    not_before: datetime | None = None,
 ) -> int:
     """Write one operation, in the transaction of the status it announces; its id."""
     finished = state not in UNFINISHED
@@ -56,6 +57,7 @@ async def insert(
             deadline=deadline,
             state=state,
             attempt=0,
+            not_before=not_before,
             message=message,
             finish_time=now if finished else None,
         )
@@ -65,28 +67,37 @@ async def insert(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Next:
-    """The oldest unfinished operation of one container, as much as a worker has to know to take it."""
+    """The oldest unfinished operation of one lane, as much as a worker has to know to take it."""
 
     id: int
     container_uuid: str
     kind: str
     not_before: datetime | None
+    lane: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Operations of one key follow each other: of the container, or of the lane its operation has left for."""
+        return self.container_uuid if self.lane is None else f"{self.container_uuid}/{self.lane}"
 
 
 async def next_of_host(connection: AsyncConnection, host: str) -> Sequence[Next]:
     """What this host has to do next, one operation a container, oldest first. However many a container has queued,
     the others have their turn."""
     c = operations.c
-    oldest = sa.select(sa.func.min(c.id)).where(c.host == host, c.state.in_(UNFINISHED)).group_by(c.container_uuid)
-    query = sa.select(c.id, c.container_uuid, c.kind, c.not_before).where(c.id.in_(oldest)).order_by(c.id)
+    oldest = (
+        sa.select(sa.func.min(c.id)).where(c.host == host, c.state.in_(UNFINISHED)).group_by(c.container_uuid, c.lane)
+    )
+    query = sa.select(c.id, c.container_uuid, c.kind, c.not_before, c.lane).where(c.id.in_(oldest)).order_by(c.id)
     return [Next(*row) for row in await connection.execute(query)]
 
 
 async def unfinished_of_container(connection: AsyncConnection, uuid: str) -> Sequence[Operation]:
-    """Operations of one container that have not ended, oldest first."""
+    """Operations of one container that have not ended, oldest first; not those that have left it."""
+    c = operations.c
     query = (
         sa.select(*_FIELDS)
-        .where(operations.c.container_uuid == uuid, operations.c.state.in_(UNFINISHED))
+        .where(c.container_uuid == uuid, c.state.in_(UNFINISHED), c.lane.is_(None))
         .order_by(operations.c.id)
     )
     return [_operation(row) for row in await connection.execute(query)]
@@ -180,9 +191,31 @@ async def postpone(connection: AsyncConnection, operation_id: int, *, worker: st
     return bool(result.rowcount)
 
 
+async def set_lane(connection: AsyncConnection, operation_id: int, worker: str) -> str | None:
+    """Let the operation leave its container; its lane, None when ``worker`` no longer holds it."""
+    c, lane = operations.c, str(operation_id)
+    held = (c.id == operation_id, c.worker == worker, c.state == State.RUNNING)
+    result = await connection.execute(operations.update().where(*held).values(lane=lane))
+    return lane if result.rowcount else None
+
+
+async def let_go(connection: AsyncConnection, operation_id: int, params: Mapping[str, Any] | None = None) -> None:
+    """An operation that was queued ahead of time may be carried out now, perhaps with other parameters."""
+    values: dict[str, Any] = {"not_before": None} | ({} if params is None else {"params": dict(params)})
+    await connection.execute(operations.update().where(operations.c.id == operation_id).values(**values))
+
+
+async def of_kind(connection: AsyncConnection, host: str, kind: str) -> Sequence[Operation]:
+    """A host's unfinished operations of one kind."""
+    c = operations.c
+    query = sa.select(*_FIELDS).where(c.host == host, c.kind == kind, c.state.in_(UNFINISHED)).order_by(c.id)
+    return [_operation(row) for row in await connection.execute(query)]
+
+
 async def cancel_unfinished(connection: AsyncConnection, uuid: str, now: datetime, *, before: int) -> None:
     """End older operations of a container that a later one makes pointless."""
-    older = (operations.c.container_uuid == uuid, operations.c.state.in_(UNFINISHED), operations.c.id < before)
+    c = operations.c
+    older = (c.container_uuid == uuid, c.state.in_(UNFINISHED), c.lane.is_(None), c.id < before)
     ids = list((await connection.execute(sa.select(operations.c.id).where(*older))).scalars())
     await connection.execute(
         operations.update()
@@ -202,6 +235,15 @@ async def overdue(connection: AsyncConnection, now: datetime, limit: int = 100) 
         .limit(limit)
     )
     return [_operation(row) for row in await connection.execute(query)]
+
+
+async def set_params(connection: AsyncConnection, operation_id: int, params: Mapping[str, Any]) -> None:
+    """Change what an unfinished operation was asked with; seen by its next attempt."""
+    await connection.execute(
+        operations.update()
+        .where(operations.c.id == operation_id, operations.c.state.in_(UNFINISHED))
+        .values(params=dict(params))
+    )
 
 
 async def extend(connection: AsyncConnection, operation_id: int, deadline: datetime) -> bool:

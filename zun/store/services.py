@@ -21,12 +21,21 @@ def is_up(row: Mapping[str, Any], now: datetime, down_time: float) -> bool:
 
 
 async def register(
-    connection: AsyncConnection, *, host: str, binary: str, availability_zone: str | None, instance: str, now: datetime
+    connection: AsyncConnection,
+    *,
+    host: str,
+    binary: str,
+    availability_zone: str | None,
+    instance: str,
+    now: datetime,
+    relay: str | None = None,
 ) -> None:
-    """The agent process ``instance`` is the one of ``host`` from now on; disabled and forced_down are kept (S6.1)."""
+    """The agent process ``instance`` is the one of ``host`` from now on, with its ``relay`` (``host:port``); disabled
+    and forced_down are kept (S6.1)."""
     changed = {
         "availability_zone": availability_zone,
         "instance": instance,
+        "relay": relay,
         "last_seen_up": now,
         "updated_at": now,
     }

@@ -2,69 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import orjson
 import sqlalchemy as sa
-from sqlalchemy.dialects import mysql
-from sqlalchemy.types import TypeDecorator
 
-metadata = sa.MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-    }
-)
+from zun.store.columns import BIG as _BIG
+from zun.store.columns import Json, metadata
+from zun.store.columns import long_text as _long
+from zun.store.columns import real as _real
+from zun.store.columns import row_id as _id
+from zun.store.columns import table as _table
+from zun.store.columns import when as _when
 
-_BIG = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_MARIADB = ("mysql", "mariadb")
-_OPTIONS: dict[str, Any] = {
-    # Binary: names and ids are compared exactly, as on the other databases.
-    f"{dialect}_{name}": value
-    for dialect in _MARIADB
-    for name, value in (("engine", "InnoDB"), ("charset", "utf8mb4"), ("collate", "utf8mb4_bin"))
-}
-
-
-def _table(name: str, *parts: sa.schema.SchemaItem) -> sa.Table:
-    return sa.Table(name, metadata, *parts, **_OPTIONS)
-
-
-def _long() -> Any:
-    """Text as long as a request may be: MariaDB's own TEXT ends at 64 KiB."""
-    return sa.Text().with_variant(mysql.MEDIUMTEXT(), *_MARIADB)
-
-
-def _real() -> Any:
-    """Double precision: MariaDB's own FLOAT does not equal what was written."""
-    return sa.Float().with_variant(sa.Double(), *_MARIADB)
-
-
-class Json(TypeDecorator[Any]):
-    """A JSON value kept as text; list answers embed the text as it is (no parse on the hot path)."""
-
-    impl = sa.Text
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        return mysql.MEDIUMTEXT() if dialect.name in _MARIADB else self.impl_instance
-
-    def process_bind_param(self, value: Any, dialect: sa.Dialect) -> str | None:
-        return None if value is None else orjson.dumps(value).decode()
-
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> Any:
-        return None if value is None else orjson.loads(value)
-
-
-def _when() -> Any:
-    return sa.DateTime().with_variant(mysql.DATETIME(fsp=6), *_MARIADB)
-
-
-def _id() -> sa.Column[int]:
-    return sa.Column("id", _BIG, primary_key=True, autoincrement=True)
-
+__all__ = ["Json", "metadata"]
 
 containers = _table(
     "containers",
@@ -110,10 +58,20 @@ containers = _table(
     sa.Column("task_state", sa.String(32)),
     sa.Column("ports", Json),
     sa.Column("addresses", Json),
+    sa.Column("image_uuid", sa.String(36)),
     sa.Column("engine_image", sa.String(255)),
     sa.Column("created_at", _when(), nullable=False),
     sa.Column("updated_at", _when()),
     sa.Column("started_at", _when()),
+    sa.Column("counted", sa.Boolean, nullable=False, default=True, server_default=sa.true()),
+    sa.Column("container_type", sa.String(32), nullable=False, default="container", server_default="container"),
+    sa.Column("capsule_uuid", sa.String(36), index=True),  # of a member: its capsule
+    sa.Column("annotations", Json),
+    sa.Column("volume_mounts", Json),
+    sa.Column("restarts", sa.Integer, nullable=False, default=0, server_default="0"),
+    sa.Column("back_off", sa.Integer, nullable=False, default=0, server_default="0"),  # seconds
+    sa.Column("restart_at", _when()),
+    sa.Column("exit_code", sa.Integer),
     sa.Index("ix_containers_project_id_id", "project_id", "id"),
     sa.Index("ix_containers_host_id", "host", "id"),
     sa.Index("ix_containers_name", "name"),
@@ -157,6 +115,7 @@ operations = _table(
     sa.Column("start_time", _when(), nullable=False),
     sa.Column("finish_time", _when()),
     sa.Column("message", sa.String(255)),
+    sa.Column("lane", sa.String(36)),
     sa.Index("ix_operations_host_state", "host", "state"),
     sa.Index("ix_operations_state_deadline", "state", "deadline"),
 )
@@ -185,6 +144,7 @@ services = _table(
     sa.Column("last_seen_up", _when()),
     sa.Column("availability_zone", sa.String(255)),
     sa.Column("instance", sa.String(64)),  # the agent process that owns the host's operations now
+    sa.Column("relay", sa.String(255)),  # host:port that proxies of sessions connect to; null: none
     sa.Column("created_at", _when(), nullable=False),
     sa.Column("updated_at", _when()),
     sa.UniqueConstraint("host", "binary"),
@@ -210,6 +170,9 @@ compute_nodes = _table(
     sa.Column("labels", Json),
     sa.Column("runtimes", Json),
     sa.Column("enable_cpu_pinning", sa.Boolean, nullable=False),
+    sa.Column("numa_topology", Json),  # NUMA node -> CPUs that may be pinned
+    sa.Column("capsules", sa.Boolean, nullable=False, default=False, server_default=sa.false()),  # does it take any?
+    sa.Column("capsule_runtimes", Json),  # handlers its engine is known to have; null: not told
     sa.Column("created_at", _when(), nullable=False),
     sa.Column("updated_at", _when()),
 )
@@ -226,6 +189,24 @@ registries = _table(
     sa.Column("password", _long()),  # encrypted
     sa.Column("created_at", _when(), nullable=False),
     sa.Column("updated_at", _when()),
+)
+
+images = _table(
+    "images",
+    _id(),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("project_id", sa.String(255), nullable=False, index=True),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("repo", sa.String(255), nullable=False),
+    sa.Column("tag", sa.String(128), nullable=False),  # empty: none
+    sa.Column("image_driver", sa.String(255), nullable=False),
+    sa.Column("image_uuid", sa.String(36)),
+    sa.Column("image_id", sa.String(255)),  # in the engine; null until it is there
+    sa.Column("size", sa.BigInteger),  # bytes
+    sa.Column("created_at", _when(), nullable=False),
+    sa.Column("updated_at", _when()),
+    sa.UniqueConstraint("host", "repo", "tag"),
 )
 
 quotas = _table(
@@ -358,4 +339,65 @@ local_volumes = _table(
     sa.Column("size", sa.Integer),  # GiB; null = a plain directory
     sa.Column("created_at", _when(), nullable=False),
     sa.Index("ix_local_volumes_project_id_name", "project_id", "name"),
+)
+
+pinned_cpus = _table(
+    "pinned_cpus",  # CPUs that a container has for itself; the key says that nobody else has them
+    sa.Column("host", sa.String(255), primary_key=True),
+    sa.Column("cpu", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("numa_node", sa.Integer, nullable=False),
+    sa.Column("container_uuid", sa.String(36), nullable=False, index=True),
+)
+
+given_ports = _table(
+    "given_ports",  # users' own ports, as they were before containers had them
+    sa.Column("container_uuid", sa.String(36), primary_key=True),
+    sa.Column("port_id", sa.String(36), primary_key=True),
+    sa.Column("device_owner", sa.String(255), nullable=False),
+    sa.Column("host_id", sa.String(255), nullable=False),
+    sa.Column("mac", sa.String(32), nullable=False),
+    sa.Index("ix_given_ports_port_id", "port_id", unique=True),
+)
+
+cinder_volumes = _table(
+    "cinder_volumes",
+    sa.Column("uuid", sa.String(36), primary_key=True),  # ours, in the volume's metadata
+    sa.Column("name", sa.String(255), nullable=False),
+    sa.Column("volume_id", sa.String(36), index=True),  # null until Cinder has answered
+    sa.Column("created_at", _when(), nullable=False, index=True),
+)
+
+networks = _table(
+    "networks",  # engine networks that administrators made ahead of use
+    _id(),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("name", sa.String(255)),
+    sa.Column("project_id", sa.String(255)),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("network_id", sa.String(255), nullable=False),  # in the engine
+    sa.Column("neutron_net_id", sa.String(255), nullable=False, unique=True),
+    sa.Column("created_at", _when(), nullable=False),
+)
+
+sessions = _table(
+    "sessions",  # interactive ones, each asked for and opened once
+    _id(),
+    sa.Column("uuid", sa.String(36), nullable=False, unique=True),
+    sa.Column("token_hash", sa.String(64), nullable=False, unique=True),  # SHA-256, hexadecimal
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("container_uuid", sa.String(36), nullable=False, index=True),
+    sa.Column("capsule_uuid", sa.String(36), index=True),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("exec_id", sa.String(64)),
+    sa.Column("command", Json),
+    sa.Column("tty", sa.Boolean, nullable=False),
+    sa.Column("stdin", sa.Boolean, nullable=False),
+    sa.Column("project_id", sa.String(255), nullable=False),
+    sa.Column("user_id", sa.String(255), nullable=False),
+    sa.Column("request_id", sa.String(64), nullable=False),
+    sa.Column("created_at", _when(), nullable=False),
+    sa.Column("expires_at", _when(), nullable=False, index=True),  # unused until then
+    sa.Column("opened_at", _when()),
+    sa.Column("connected_at", _when()),
+    sa.Column("ended_at", _when()),
 )

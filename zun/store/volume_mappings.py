@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.domain.container import VolumeMapping
+from zun.store import cinder_volumes, local_volumes
+from zun.store.tables import containers
 from zun.store.tables import volume_mappings as mappings
 
 _FIELDS = [mappings.c[field.name] for field in dataclasses.fields(VolumeMapping)]
@@ -22,10 +24,25 @@ async def insert(connection: AsyncConnection, mapping: VolumeMapping) -> None:
     await connection.execute(mappings.insert().values(**values))
 
 
+async def keep_volume(connection: AsyncConnection, mapping: VolumeMapping, name: str) -> None:
+    """The volume that was made for this mapping is its owner's from now on: it stays when no mount names it any more.
+    An embedded one is called ``name``."""
+    if mapping.volume_id is not None:
+        await local_volumes.rename(connection, mapping.volume_id, name)
+        await cinder_volumes.gone(connection, mapping.volume_id)
+
+
 async def of_container(connection: AsyncConnection, container_uuid: str) -> Sequence[VolumeMapping]:
     """The container's mounts, in the order asked."""
     query = sa.select(*_FIELDS).where(mappings.c.container_uuid == container_uuid).order_by(mappings.c.id)
     rows = (await connection.execute(query)).mappings()
+    return [VolumeMapping(**dict(row) | {"connection": row["connection"] or {}}) for row in rows]
+
+
+async def of_host(connection: AsyncConnection, host: str) -> Sequence[VolumeMapping]:
+    """The mounts of all containers recorded on a host."""
+    query = sa.select(*_FIELDS).join(containers, containers.c.uuid == mappings.c.container_uuid)
+    rows = (await connection.execute(query.where(containers.c.host == host))).mappings()
     return [VolumeMapping(**dict(row) | {"connection": row["connection"] or {}}) for row in rows]
 
 

@@ -30,7 +30,7 @@ class Volumes(Protocol):
         ...
 
     async def delete(self, volume_id: str) -> None:
-        """Absent is success."""
+        """Gone when it returns; absent is success. Raises VolumeDeleteFailed, VolumeInUse."""
         ...
 
     async def abandoned(self, before: datetime) -> Sequence[str]:
@@ -40,9 +40,23 @@ class Volumes(Protocol):
 
     async def attach(self, mapping: VolumeMapping) -> tuple[str, Mapping[str, Any]]:
         """On the node: ready to be bind-mounted; (host path, connection data to store). Data that exists is never
-        formatted (S1.18). Raises VolumeAttachFailed."""
+        formatted (S1.18). Raises VolumeAttachFailed, VolumeNotReady (S1.27). Before each start, too: what is attached
+        already stays."""
+        ...
+
+    async def attached(self, mapping: VolumeMapping) -> bool:
+        """On the node: does it stand as ``attach`` left it? Looks at this host only, so that it is quick."""
         ...
 
     async def detach(self, mapping: VolumeMapping) -> None:
-        """On the node, the way down; safe though attach never ran."""
+        """On the node, the way down; safe though attach never ran, or not to its end. Raises VolumeDetachFailed."""
+        ...
+
+    async def let_go(self, mapping: VolumeMapping) -> bool:
+        """From anywhere, of a mount on a host that is lost for good, by an administrator's word: others may have the
+        volume. False where only the host itself can do that."""
+        ...
+
+    async def close(self) -> None:
+        """End what the driver runs beside this process."""
         ...

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
+_DIES_WITHIN = 5.0
 _PATH = "/usr/sbin:/sbin:/usr/bin:/bin"
 
 
@@ -50,11 +51,20 @@ async def run(*arguments: str, deadline: float = 60) -> Result:
         raise CommandFailed(f"{arguments[0]} did not end within {deadline:g} s") from error
     finally:
         if process.returncode is None:
-            process.kill()
-            await process.wait()
+            await _kill(process)
     result = Result(process.returncode or 0, output.decode(errors="replace"), errors.decode(errors="replace"))
     log.debug("action=run tool=%s code=%s", arguments[0], result.code)
     return result
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    """A tool that hangs in the kernel does not even die; it is not waited for."""
+    process.kill()
+    try:
+        async with asyncio.timeout(_DIES_WITHIN):
+            await process.wait()
+    except TimeoutError:
+        log.error("action=run pid=%s result=stuck reason=it hangs in the kernel", process.pid)
 
 
 async def checked(*arguments: str, deadline: float = 60) -> str:

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from zun.volume.command import CommandFailed, checked, run
+from zun.volume import filesystem
+from zun.volume.command import CommandFailed
 
 _GIB = 1024**3
-_NOTHING_FOUND = 2  # blkid's exit code for "no signature"
 
 
 async def make(path: Path, size_gib: int, fstype: str) -> None:
@@ -27,19 +27,11 @@ async def make(path: Path, size_gib: int, fstype: str) -> None:
             os.ftruncate(descriptor, size_gib * _GIB)
         finally:
             os.close(descriptor)
-        await _format(path, fstype)
+        await filesystem.make(str(path), fstype)
     except BaseException:
         with suppress(FileNotFoundError):
             os.unlink(path)
         raise
-
-
-async def _format(path: Path, fstype: str) -> None:
-    probe = await run("blkid", "-p", str(path))
-    if probe.code != _NOTHING_FOUND:
-        raise CommandFailed(f"{path} is not empty and is not formatted: {probe.text}")
-    options = ["-q", "-m", "0", "-E", "nodiscard"] if fstype.startswith("ext") else []
-    await checked(f"mkfs.{fstype}", *options, str(path), deadline=300)
 
 
 @asynccontextmanager

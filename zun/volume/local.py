@@ -28,6 +28,7 @@ from zun.domain.errors import (
     Conflict,
     VolumeAttachFailed,
     VolumeCreateFailed,
+    VolumeDetachFailed,
     VolumeInUse,
     VolumeNotFound,
     VolumeNotUsable,
@@ -143,6 +144,19 @@ class LocalVolumes:
             return str(folder), {"path": str(folder)}
         return await self._attach_image(mapping, self._image(volume_id))
 
+    async def attached(self, mapping: VolumeMapping) -> bool:
+        """Does it stand as ``attach`` left it?"""
+        target = self._target(mapping)
+        if mapping.kind == "bind":
+            return (target / "file").exists()
+        image = self._image(mapping.volume_id or "")
+        if not image.exists():
+            return (self._data / (mapping.volume_id or "")).is_dir()
+        try:
+            return mounts.holds(target, image)
+        except CommandFailed:
+            return False
+
     async def _attach_image(self, mapping: VolumeMapping, image: Path) -> tuple[str, Mapping[str, Any]]:
         if not mounts.is_root():
             raise VolumeAttachFailed("A volume with a size needs zun-compute to run as root, to mount it.")
@@ -174,9 +188,9 @@ class LocalVolumes:
             self._mounts.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     async def detach(self, mapping: VolumeMapping) -> None:
-        """Unmount, loop device gone, entry removed; safe though attach never ran. Raises VolumeAttachFailed."""
+        """Unmount, loop device gone, entry removed; safe though attach never ran. Raises VolumeDetachFailed."""
         target = self._target(mapping)
-        with _as(VolumeAttachFailed, f"The mount for {mapping.destination} could not be removed"):
+        with _as(VolumeDetachFailed, f"The mount for {mapping.destination} could not be removed"):
             if mapping.kind == "bind":
                 await asyncio.to_thread(_remove_file, target)
                 return
@@ -188,8 +202,14 @@ class LocalVolumes:
                     await mounts.unmount(target)
             except FileNotFoundError:
                 await mounts.unmount(target)
-            with suppress(FileNotFoundError):
-                target.rmdir()
+            mounts.remove_target(target)
+
+    async def let_go(self, mapping: VolumeMapping) -> bool:
+        """Directories and mounts are the host's own."""
+        return False
+
+    async def close(self) -> None:
+        """Nothing runs beside us."""
 
 
 @contextmanager
@@ -226,6 +246,8 @@ def _make_folder(folder: Path) -> None:
 
 def _write_file(folder: Path, content: bytes) -> None:
     """``folder/file``, whole or not at all, readable for whatever user the container runs as."""
+    if (folder / "file").exists():
+        return  # what the container wrote into it stays until the container goes
     made = not folder.exists()
     try:
         _make_folder(folder)

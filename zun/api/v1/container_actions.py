@@ -17,19 +17,19 @@ _RULE = "container:actions"
 
 
 async def list_actions(call: Call) -> Answer:
-    """Newest first."""
-    row = await find(call, _RULE)
+    """Newest first. Of a capsule's member they are its capsule's."""
+    row = await find(call, _RULE, members=True)
     async with call.control.db.read() as connection:
-        found = await operations.actions(connection, row.uuid)
+        found = await operations.actions(connection, row.capsule_uuid or row.uuid)
     return Answer({"containerActions": [_action(dict(one)) for one in found]})
 
 
 async def show(call: Call) -> Answer:
     """One request's action with its steps; ``traceback`` for admins, ``progress`` of a running step for everybody."""
-    row = await find(call, _RULE)
+    row = await find(call, _RULE, members=True)
     request_id = call.path["request_ident"]
     async with call.control.db.read() as connection:
-        found = await operations.action(connection, row.uuid, request_id)
+        found = await operations.action(connection, row.capsule_uuid or row.uuid, request_id)
         if found is None:
             raise ResourceNotFound(f"Action for request_id {request_id[:64]} on container {row.uuid} not found")
         steps = await operations.events(connection, found["id"])

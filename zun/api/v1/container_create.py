@@ -12,13 +12,15 @@ from zun.api.v1 import container_views
 from zun.api.v1.container_find import asked
 from zun.api.v1.models.containers import CreateLatest
 from zun.api.views import location
-from zun.control import container_names, registries
+from zun.conf import cloud
+from zun.control import container_image, container_names, registries
 from zun.control import container_values as values
 from zun.control import containers_create as control
 from zun.control.containers_create import NewContainer
+from zun.domain import pci
 from zun.domain.container import Container
-from zun.domain.errors import InvalidParamInVersion, InvalidValue, SchemaValidationError, ValidationError
-from zun.domain.image import parse_reference
+from zun.domain.errors import Forbidden, InvalidParamInVersion, InvalidValue, SchemaValidationError, ValidationError
+from zun.domain.image import asked_reference
 from zun.domain.lifecycle import Status
 from zun.store import candidates
 
@@ -67,6 +69,7 @@ async def checked(call: Call) -> NewContainer:
         restart_policy=policy,
         exposed_ports=ports,
         registry_id=registry["id"] if registry else None,
+        image_uuid=await container_image.resolve(call.control, call.caller, container.image_driver, args.image),
     )
     return NewContainer(container, mounts, run=args.run, host=host)
 
@@ -74,22 +77,25 @@ async def checked(call: Call) -> NewContainer:
 async def _plain_values(call: Call, args: CreateLatest) -> Container:
     """What needs nobody else: values in normal form, defaults filled in."""
     conf, caller = call.control.conf, call.caller
+    if caller.project_id is None:  # allocation, ports and volumes are a project's
+        raise Forbidden("A container belongs to a project, and the token is of none.")
     command, entrypoint = _command(call, args.command), _texts("entrypoint", getattr(args, "entrypoint", None))
     environment = values.environment(_environment(args.environment))
     values.require_executable(
         "command, entrypoint and environment", [*(entrypoint or ()), *(command or ())], environment
     )
     _only_run_in_query(call)
-    driver = values.image_driver(args.image_driver, conf.image_driver_list, conf.default_image_driver)
+    driver = values.image_driver(args.image_driver, cloud.image_drivers(conf), conf.default_image_driver)
     if driver == "docker":
-        parse_reference(args.image)
+        asked_reference(args.image)
     await _cpu_policy(call, args.cpu_policy)
+    _pci_devices(call, args.hints)
     if args.hostname is not None and len(args.hostname) > 63:
         raise InvalidValue("The hostname cannot be longer than 63 characters.")
     return Container(
         uuid=str(uuid4()),
         name=args.name or container_names.generate(),
-        project_id=caller.project_id or "",
+        project_id=caller.project_id,
         user_id=caller.user_id,
         image=args.image,
         image_driver=driver,
@@ -121,6 +127,19 @@ def _only_run_in_query(call: Call) -> None:
     if unknown:
         names = ", ".join(repr(name[:64]) for name in unknown[:10])
         raise SchemaValidationError(f"Additional properties are not allowed ({names} were unexpected in the query)")
+
+
+def _pci_devices(call: Call, hints: Mapping[str, Any] | None) -> None:
+    """Refused at once, and clearly: no host offers PCI devices."""
+    try:
+        asked_for = pci.requested(hints)
+    except ValueError as error:
+        raise ValidationError(str(error)) from error
+    known = pci.parse_aliases(call.control.conf.pci.alias)
+    for alias in asked_for:
+        if alias not in known:
+            raise ValidationError(f"The hint pci:{alias[:64]} names no kind of PCI device of this cloud.")
+        raise ValidationError(f"PCI devices ({alias[:64]}) are not available: no host offers any.")
 
 
 async def _cpu_policy(call: Call, asked_for: str) -> None:
@@ -181,7 +200,9 @@ async def _security_groups(call: Call, names: Sequence[str] | None) -> list[str]
 async def _networks(call: Call, args: CreateLatest) -> list[dict[str, Any]]:
     """``nets`` as ids; the project's default network when none is named (S1.4)."""
     nets = [net.model_dump(by_alias=True, exclude_none=True) for net in args.nets or ()]
-    return [dataclasses.asdict(network) for network in await call.control.network.resolve(call.caller, nets)]
+    external = call.policy.check("network:attach_external_network", call.caller)
+    found = await call.control.network.resolve(call.caller, nets, external=external)
+    return [dataclasses.asdict(network) for network in found]
 
 
 def _since(call: Call, given: Mapping[str, Any], field: str, minor: int, *, rule: str | None = None) -> None:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from zun.api.call import Call
 from zun.control.container_record import Asked
 from zun.control.containers_lookup import lookup
-from zun.domain.container import Container
+from zun.domain.container import MEMBERS, Container
 from zun.domain.errors import Conflict
 
 
-async def find(call: Call, rule: str | None, *, all_projects: bool = False) -> Container:
-    """By uuid or name. Raises ContainerNotFound (foreign ones too), Conflict, PolicyNotAuthorized."""
+async def find(call: Call, rule: str | None, *, all_projects: bool = False, members: bool = False) -> Container:
+    """By uuid or name. ``members``: the route makes sense for a container of a capsule, too (else Conflict). Raises
+    ContainerNotFound (foreign ones too), Conflict, PolicyNotAuthorized."""
     row = await lookup(call.control, call.caller, call.path["container_ident"], all_projects=all_projects)
     if rule is not None:
         enforce_on(call, rule, row)
+    if row.container_type in MEMBERS and not members:
+        raise Conflict(f"Container {row.uuid} belongs to capsule {row.capsule_uuid}; it cannot be changed by itself.")
     return row
 
 
@@ -25,8 +28,3 @@ def enforce_on(call: Call, rule: str, row: Container) -> None:
 def asked(call: Call) -> Asked:
     """Who asked, for the operation's record."""
     return Asked(call.caller, call.request_id)
-
-
-def not_offered(what: str) -> Conflict:
-    """For operations this deployment cannot do; the request itself was in order."""
-    return Conflict(f"{what} is not offered by this deployment yet.")

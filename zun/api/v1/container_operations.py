@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 
 from zun.api.call import Answer, Call, Handler, Version
 from zun.api.schemas import NULL, TEXT
 from zun.api.table import Route
-from zun.api.v1.container_answers import ADDRESSES, ARCHIVE, COMMITTED, CONTAINER, EXECUTED, PORTS, STATS, TOP
-from zun.api.v1.container_find import asked, find, not_offered
+from zun.api.v1 import container_archives
+from zun.api.v1.container_answers import ADDRESSES, COMMITTED, CONTAINER, EXECUTED, PORTS, STATS, TOP
+from zun.api.v1.container_find import asked, find
 from zun.api.v1.container_views import single
 from zun.api.v1.models import container_operations as models
 from zun.api.v1.models import containers as container_models
-from zun.control import container_values, containers_power, containers_queries, containers_update
+from zun.conf import cloud
+from zun.control import (
+    container_image,
+    container_values,
+    containers_commit,
+    containers_groups,
+    containers_networks,
+    containers_power,
+    containers_queries,
+    containers_update,
+    sessions,
+)
 from zun.control.container_networks import by_address, by_port
 from zun.control.containers_queries import ask_node
 from zun.domain.container import Container
-from zun.domain.errors import Base64Exception, Invalid, NoInteractiveFlag
-from zun.domain.image import parse_reference
 from zun.domain.lifecycle import require
-from zun.domain.operation import Kind
+from zun.domain.operation import CAPSULE, Kind
 
 
 def power(kind: Kind) -> Handler:
@@ -38,18 +46,17 @@ def power(kind: Kind) -> Handler:
 
 
 async def rebuild(call: Call) -> Answer:
-    """Started afterwards only if it was Running."""
+    """Started afterwards only if it was Running. Without ``image`` it is made of the very image it has."""
     args: models.Rebuild = call.args
     row = await find(call, "container:rebuild")
-    conf, params = call.control.conf, {}
+    drivers, params = cloud.image_drivers(call.control.conf), dict[str, Any]()
     if args.image_driver is not None:
-        params["image_driver"] = container_values.image_driver(
-            args.image_driver, conf.image_driver_list, row.image_driver
-        )
-    if args.image:
-        if params.get("image_driver", row.image_driver) == "docker":
-            parse_reference(args.image)
-        params["image"] = args.image
+        params["image_driver"] = container_values.image_driver(args.image_driver, drivers, row.image_driver)
+    driver = params.get("image_driver", row.image_driver)
+    if args.image or driver != row.image_driver:
+        image = args.image or row.image
+        uuid = await container_image.resolve(call.control, call.caller, driver, image)
+        params |= {"image": image, "image_uuid": uuid}
     await containers_power.request(call.control, asked(call), row, Kind.REBUILD, params)
     return Answer()
 
@@ -60,54 +67,64 @@ async def rebuild(call: Call) -> Answer:
 async def logs(call: Call) -> Answer:
     """A JSON string with the log text."""
     args: models.Logs = call.args
-    row = await _in_state(call, "logs")
+    row = await _in_state(call, "logs", members=True)
     return Answer(await _ask(call, row, "logs", **args.model_dump()))
 
 
 async def execute(call: Call) -> Answer:
-    """Run a command and wait for it."""
+    """Run a command and wait for it; with ``run`` false, offer a session with it (S4.1)."""
     args: models.Execute = call.args
-    row = await _in_state(call, "execute")
+    row = await _in_state(call, "execute", members=True)
     command = containers_queries.words(args.command)
-    if not args.run or args.interactive:
-        raise not_offered("An interactive session")
+    if not args.run:
+        offered = await sessions.execute(call.control, asked(call), row, command, interactive=args.interactive)
+        return Answer({"output": None, "exit_code": None, "exec_id": offered.exec_id, "proxy_url": offered.proxy_url})
     result = await _ask(call, row, "execute", command=command)
     return Answer({"output": result["output"], "exit_code": result["exit_code"], "exec_id": None, "proxy_url": None})
 
 
 async def execute_resize(call: Call) -> Answer:
-    """No sessions, so every id is unknown: 400 by contract."""
-    await _in_state(call, "execute_resize")
-    raise Invalid(f"The exec session {call.args.exec_id} does not exist.")
+    """Terminal size of a session; an unknown one is 400 (S4.9)."""
+    args: models.ExecuteResize = call.args
+    row = await _in_state(call, "execute_resize", members=True)
+    await sessions.resize_exec(call.control, asked(call), row, args.exec_id, height=args.h, width=args.w)
+    return Answer()
+
+
+async def attach(call: Call) -> Answer:
+    """A JSON string with the address of a session with the main process."""
+    row = await _in_state(call, "attach", members=True)
+    return Answer((await sessions.attach(call.control, asked(call), row)).proxy_url)
 
 
 async def resize(call: Call) -> Answer:
     """Terminal size of the main process."""
-    row = await _in_state(call, "resize")
+    row = await _in_state(call, "resize", members=True)
     await _ask(call, row, "resize", height=call.args.h, width=call.args.w)
     return Answer()
 
 
 async def top(call: Call) -> Answer:
-    row = await _in_state(call, "top")
+    row = await _in_state(call, "top", members=True)
     asked_for = call.args.ps_args
     return Answer(await _ask(call, row, "top", ps_args=None if asked_for in ("None", "") else asked_for))
 
 
 async def stats(call: Call) -> Answer:
-    row = await _in_state(call, "stats")
+    row = await _in_state(call, "stats", members=True)
     return Answer(containers_queries.stats_of(row.name, await _ask(call, row, "stats")))
 
 
-async def _in_state(call: Call, operation: str) -> Container:
+async def _in_state(call: Call, operation: str, *, members: bool = False) -> Container:
     """The container, when its status permits the operation (S3.1's text)."""
-    row = await find(call, f"container:{operation}")
+    row = await find(call, f"container:{operation}", members=members)
     require(operation, row.uuid, row.status)
     return row
 
 
 async def _ask(call: Call, row: Container, method: str, **params: Any) -> Any:
-    return await ask_node(call.control, call.caller, row, method, {"uuid": row.uuid, **params})
+    of_capsule = {CAPSULE: True} if row.capsule_uuid else {}
+    return await ask_node(call.control, call.caller, row, method, {"uuid": row.uuid, **params, **of_capsule})
 
 
 # -- size, networks -------------------------------------------------------------------------------
@@ -133,56 +150,41 @@ async def network_list(call: Call) -> Answer:
     return Answer({"networks": by_port(row.addresses)})
 
 
-# -- checked as the contract says, not offered yet -------------------------------------------------
-
-
-async def attach(call: Call) -> Answer:
-    row = await _in_state(call, "attach")
-    if not row.interactive:
-        raise NoInteractiveFlag(f"Container {row.uuid} was not created with the interactive flag.")
-    raise not_offered("Attaching to a container")
-
-
-async def get_archive(call: Call) -> Answer:
-    await _in_state(call, "get_archive")
-    raise not_offered("Copying files from a container")
-
-
-async def put_archive(call: Call) -> Answer:
-    await _in_state(call, "put_archive")
-    if call.version >= Version(1, 25):
-        try:
-            base64.b64decode(call.args.data, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise Base64Exception("The archive has to be base64.") from error
-    raise not_offered("Copying files into a container")
-
-
-async def commit(call: Call) -> Answer:
-    await _in_state(call, "commit")
-    raise not_offered("Making an image of a container")
-
-
-def security_group(operation: str) -> Handler:
-    async def handler(call: Call) -> Answer:
-        await _in_state(call, operation)
-        raise not_offered("Changing the security groups of a container")
-
-    return handler
+async def network_attach(call: Call) -> Answer:
+    """Joined by the node later, though the answer is 200 by contract."""
+    args: models.NetworkAttach = call.args
+    row = await find(call, "container:network_attach")
+    external = call.policy.check("network:attach_external_network", call.caller)
+    await containers_networks.attach(
+        call.control, asked(call), row, network=args.network, port=args.port, fixed_ip=args.fixed_ip, external=external
+    )
+    return Answer()
 
 
 async def network_detach(call: Call) -> Answer:
     args: models.NetworkDetach = call.args
     row = await find(call, "container:network_detach")
-    ports = [item.get("port") for items in (row.addresses or {}).values() for item in items]
-    if (args.port and args.port not in ports) and not row.addresses:
-        raise Invalid(f"Container {row.uuid} is not attached to port {args.port}.")
-    raise not_offered("Detaching a network")
+    await containers_networks.detach(call.control, asked(call), row, network=args.network, port=args.port)
+    return Answer()
 
 
-async def network_attach(call: Call) -> Answer:
-    await find(call, "container:network_attach")
-    raise not_offered("Attaching a network")
+def security_group(kind: Kind) -> Handler:
+    """The handler that adds or removes a group."""
+
+    async def handler(call: Call) -> Answer:
+        row = await find(call, f"container:{kind}")
+        await containers_groups.change(call.control, asked(call), row, kind, call.args.name)
+        return Answer()
+
+    return handler
+
+
+async def commit(call: Call) -> Answer:
+    """The id of an image that is on record already; its data comes later."""
+    args: models.Commit = call.args
+    row = await find(call, "container:commit")
+    uuid = await containers_commit.commit(call.control, asked(call), row, args.repository, args.tag or "latest")
+    return Answer({"uuid": uuid})
 
 
 _ONE = "/containers/{container_ident}"
@@ -221,17 +223,16 @@ ROUTES: list[Route] = [
     ),
     _route("GET", "network_list", network_list, 200, "Ports", min_version=Version(1, 18), answer=PORTS),
     _route("GET", "attach", attach, 200, "A session with the main process", answer=TEXT),
-    _route("GET", "get_archive", get_archive, 200, "Copy out", model=models.GetArchive, answer=ARCHIVE),
-    _route("POST", "put_archive", put_archive, 200, "Copy in", model=models.PutArchive, answer=NULL),
+    *container_archives.ROUTES,
     _route(
         "POST", "commit", commit, 202, "Make an image", model=models.Commit, query_only=True, answer=COMMITTED
     ),
     *(
         _route(
-            "POST", name, security_group(name), 202, "Change security groups", max_version=Version(1, 14),
+            "POST", str(name), security_group(name), 202, "Change security groups", max_version=Version(1, 14),
             model=models.SecurityGroup, answer=NULL,
         )
-        for name in ("add_security_group", "remove_security_group")
+        for name in (Kind.ADD_SECURITY_GROUP, Kind.REMOVE_SECURITY_GROUP)
     ),
     _route(
         "POST", "network_detach", network_detach, 202, "Leave a network", min_version=Version(1, 6),

@@ -11,7 +11,7 @@ import orjson
 from zun.api.call import Call
 from zun.api.views import links, row_time
 from zun.domain.container import Container
-from zun.domain.lifecycle import render_detail
+from zun.domain.lifecycle import Status, render_detail
 from zun.store import registries
 
 RULE = "container:get_one"
@@ -72,7 +72,7 @@ def view(call: Call, row: Container, registry: str | None, *, fresh: bool) -> di
         "status_detail": render_detail(row.status_detail, _epoch(call)),
         "interactive": row.interactive,
         "tty": row.tty,
-        "image_driver": row.image_driver,
+        "image_driver": row.image_driver or None,
         "security_groups": collection("security_groups"),
         "runtime": row.runtime,
         "disk": row.disk,
@@ -87,6 +87,19 @@ def view(call: Call, row: Container, registry: str | None, *, fresh: bool) -> di
     for name in hidden(call):
         shown.pop(name, None)
     return shown
+
+
+def last_known(shown: Mapping[str, Any], silence: str) -> dict[str, Any]:
+    """The container object of one whose host is down: its status is the last known one. The host's name is only for
+    those who see it anyway. ``silence``: what is known of the host."""
+    host = f"host {shown['host']}" if shown.get("host") else "host"
+    then = (
+        "It is removed when the host is back."
+        if shown["status"] == Status.DELETING
+        else "This is the last known state."
+    )
+    reason = shown["status_reason"] or f"The container's {host} {silence}. {then}"
+    return {**shown, "status_detail": "Host down", "status_reason": reason}
 
 
 _PLAIN = (

@@ -12,11 +12,12 @@ from zun.api.table import Route
 from zun.api.v1 import container_create, container_operations
 from zun.api.v1.container_answers import CONTAINER, ITEM, OPTIONAL
 from zun.api.v1.container_find import asked, enforce_on, find
-from zun.api.v1.container_views import RULE, ListView, hidden, single
+from zun.api.v1.container_views import RULE, ListView, hidden, last_known, single
 from zun.api.v1.models import containers as models
 from zun.api.v1.models.common import FREE
 from zun.control import containers_delete, containers_update
 from zun.control.containers_list import page
+from zun.control.containers_lookup import host_silence
 from zun.domain.errors import InvalidParamInVersion, InvalidValue
 from zun.domain.lifecycle import Status, require
 from zun.store.containers import FILTERS, SORTABLE
@@ -68,11 +69,14 @@ def _whole(name: str, text: str) -> int:
 
 
 async def show(call: Call) -> Answer:
-    """The stored row; the node's watcher keeps it fresh, so a node that is down costs nothing (S1.24)."""
+    """The stored row; the node's watcher keeps it fresh, so a node that is down costs nothing (S1.24, S3.2)."""
     all_projects = paging.free_boolean(call, "all_projects")
     if all_projects:
         call.policy.enforce("container:get_one_all_projects", call.caller)
-    return Answer(await single(call, await find(call, "container:get_one", all_projects=all_projects)))
+    row = await find(call, "container:get_one", all_projects=all_projects, members=True)
+    shown = await single(call, row)
+    silence = await host_silence(call.control, row.host) if row.host else None
+    return Answer(shown if silence is None else last_known(shown, silence))
 
 
 async def update(call: Call) -> Answer:

@@ -20,9 +20,9 @@ STAGES: Sequence[Sequence[Holding]] = (
 )
 
 
-async def ensure_all(work: Work) -> None:
+async def ensure_all(work: Work, stages: Sequence[Sequence[Holding]] = STAGES) -> None:
     """Walk down: after it the engine has the container. Raises the first fault; the caller releases."""
-    for stage in STAGES:
+    for stage in stages:
         try:
             async with asyncio.TaskGroup() as group:
                 for holding in stage:
@@ -31,10 +31,10 @@ async def ensure_all(work: Work) -> None:
             raise first_fault(faults) from faults
 
 
-async def release_all(work: Work) -> None:
+async def release_all(work: Work, stages: Sequence[Sequence[Holding]] = STAGES) -> None:
     """Walk up, safe though the way down never ran. A stage that fails stops the walk: what the engine still runs
     keeps its ports and its allocation. Raises the first fault after the stage's other holdings had their turn."""
-    for stage in reversed(STAGES):
+    for stage in reversed(stages):
         results = await asyncio.gather(*(_release(holding, work) for holding in stage), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):

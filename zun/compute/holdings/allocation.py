@@ -1,8 +1,9 @@
-"""Holding: the allocation in Placement. Taken by the API before the node hears of it (S1.2); taken again here by a
-later start or rebuild of a container whose create had failed."""
+"""Holding: the allocation in Placement, with CPUs of its own (``cpu_policy: dedicated``). Taken by the API before the
+node hears of it (S1.2); taken again here by a later start or rebuild of a container whose create had failed."""
 
 from __future__ import annotations
 
+from zun.compute.holdings import cpus
 from zun.compute.holdings.base import Progress
 from zun.compute.work import Work
 from zun.domain.errors import ClaimFailed, PlacementUnavailable
@@ -14,7 +15,11 @@ class Allocation:
     name = "allocation"
 
     async def ensure(self, work: Work, progress: Progress) -> None:
-        """Keep the allocation that is there, else claim. Raises ClaimFailed when there is no room."""
+        """Keep what is there, else claim. Raises ClaimFailed when there is no room."""
+        await cpus.take(work)
+        await self._claim(work)
+
+    async def _claim(self, work: Work) -> None:
         if work.operation.kind == Kind.CREATE and work.operation.attempt == 1:
             return  # the API took it before it wrote this operation
         node, row = work.node, work.row
@@ -33,4 +38,6 @@ class Allocation:
 
     async def release(self, work: Work) -> None:
         """Empty the consumer's allocation (S3.11)."""
-        await work.node.placement.release(work.uuid)
+        await cpus.give_back(work)
+        if not work.elsewhere:
+            await work.node.placement.release(work.uuid)

@@ -24,15 +24,26 @@ class Image:
         driver = node.images.get(driver_name)
         if driver is None:
             raise ImageFailed(f"This host has no image driver '{driver_name}'")
-        reference = parse_reference(work.params.get("image") or row.image)
-        reference, auth = await in_registry(node, row.registry_id, reference)
+        asked = work.params.get("image")
+        name, uuid = (asked, work.params.get("image_uuid")) if asked else (row.image, row.image_uuid)
         policy = (row.image_pull_policy or "always").lower()
         if work.operation.attempt > 1 and policy == "always" and work.params.get("healing"):
             policy = "ifnotpresent"
-        work.prepared.image = await driver.ensure(ImageRequest(str(reference), policy, auth), progress)
+        request = await image_request(node, row.registry_id, driver_name, name, policy, uuid)
+        work.prepared.image = await driver.ensure(request, progress)
 
     async def release(self, work: Work) -> None:
         """Images stay."""
+
+
+async def image_request(
+    node: Node, registry_id: int | None, driver: str, name: str, policy: str, uuid: str | None
+) -> ImageRequest:
+    """What a driver is asked for; only names of registries have a form. Raises ImageFailed, InvalidValue."""
+    if driver != "docker":
+        return ImageRequest(name, policy, uuid=uuid)
+    reference, auth = await in_registry(node, registry_id, parse_reference(name))
+    return ImageRequest(str(reference), policy, auth)
 
 
 async def in_registry(

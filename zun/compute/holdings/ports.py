@@ -1,20 +1,34 @@
-"""Holding: the container's network ports, found by device id (S1.21, S3.5)."""
+"""Holding: the container's network ports, found by device id, and the security group of its exposed ports (S1.21, S3.5,
+S3.6)."""
 
 from __future__ import annotations
 
+import dataclasses
+
 from zun.compute.holdings.base import Progress
+from zun.compute.node import Node
 from zun.compute.work import Work
 from zun.domain.container import RequestedNetwork
+from zun.network.base import PodNetwork
 
 
 class Ports:
     name = "ports"
 
+    def network(self, node: Node) -> PodNetwork:
+        """Where the ports are."""
+        return node.network
+
     async def ensure(self, work: Work, progress: Progress) -> None:
-        """Ports for ``requested_networks``, in the order asked."""
-        requested = [RequestedNetwork(**entry) for entry in work.row.requested_networks or ()]
-        work.prepared.attachments = await work.node.network.ensure_ports(work.row, requested)
+        """Ports for ``requested_networks``, in the order asked; the group first, since it is theirs."""
+        row, network = work.row, self.network(work.node)
+        requested = [RequestedNetwork(**entry) for entry in row.requested_networks or ()]
+        work.prepared.security_groups = await network.expose(row)
+        if work.prepared.security_groups is not None:
+            row = dataclasses.replace(row, security_groups=work.prepared.security_groups)
+        work.prepared.attachments = await network.ensure_ports(row, requested)
 
     async def release(self, work: Work) -> None:
-        """Own ports are deleted, given ones unbound."""
-        await work.node.network.release_ports(work.uuid)
+        """Own ports are deleted, given ones are as they were; the group goes."""
+        if not work.elsewhere:
+            await self.network(work.node).release_ports(work.uuid)

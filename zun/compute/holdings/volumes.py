@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from zun.compute.holdings.base import Progress
+from zun.compute.node import Node
 from zun.compute.work import Work
 from zun.domain.container import VolumeMapping
 from zun.domain.errors import VolumeAttachFailed
@@ -20,15 +21,15 @@ class VolumeMounts:
     async def ensure(self, work: Work, progress: Progress) -> None:
         """Every mount of the container, ready to be bind-mounted; side by side."""
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._attach(work, mapping)) for mapping in work.mappings]
+            tasks = [group.create_task(attach(work.node, mapping)) for mapping in work.mappings]
         work.prepared.mounts = [task.result() for task in tasks]
 
-    async def _attach(self, work: Work, mapping: VolumeMapping) -> HostMount:
-        path, connection_data = await _driver(work, mapping).attach(mapping)
-        if dict(connection_data) != dict(mapping.connection):
-            async with work.node.db.write() as connection:
-                await volume_mappings.set_connection(connection, mapping.uuid, connection_data)
-        return HostMount(path, mapping.destination)
+    async def stands(self, work: Work) -> bool:
+        """Is every mount there as ``ensure`` left it? After a reboot of the machine none is."""
+        for mapping in work.mappings:
+            if not await _driver(work.node, mapping).attached(mapping):
+                return False
+        return True
 
     async def release(self, work: Work) -> None:
         """Detach; with a delete also remove the volumes made for this container."""
@@ -38,14 +39,23 @@ class VolumeMounts:
                 raise result
 
     async def _detach(self, work: Work, mapping: VolumeMapping) -> None:
-        driver = _driver(work, mapping)
+        driver = _driver(work.node, mapping)
         await driver.detach(mapping)
         if work.operation.kind == Kind.DELETE and mapping.auto_remove and mapping.volume_id:
             await driver.delete(mapping.volume_id)
 
 
-def _driver(work: Work, mapping: VolumeMapping) -> Volumes:
-    driver = work.node.volumes.get(mapping.driver)
+async def attach(node: Node, mapping: VolumeMapping) -> HostMount:
+    """One mount, ready to be bind-mounted; attached already is success."""
+    path, connection_data = await _driver(node, mapping).attach(mapping)
+    if dict(connection_data) != dict(mapping.connection):
+        async with node.db.write() as connection:
+            await volume_mappings.set_connection(connection, mapping.uuid, connection_data)
+    return HostMount(path, mapping.destination)
+
+
+def _driver(node: Node, mapping: VolumeMapping) -> Volumes:
+    driver = node.volumes.get(mapping.driver)
     if driver is None:
         raise VolumeAttachFailed(f"This host has no volume driver '{mapping.driver}' (see [volume]/driver_list)")
     return driver

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 from zun.compute import observe
-from zun.compute.holdings import ensure_all, release_all
+from zun.compute.holdings import STAGES, ensure_all, first_fault, release_all
+from zun.compute.holdings.base import Holding
+from zun.compute.holdings.volumes import VolumeMounts
 from zun.compute.work import Outcome, Work
+from zun.domain.container import Type
 from zun.domain.errors import (
     DiskQuotaUnsupported,
     EngineError,
@@ -19,7 +23,7 @@ from zun.domain.errors import (
     ZunError,
 )
 from zun.domain.lifecycle import Status
-from zun.domain.operation import Kind
+from zun.domain.operation import CAPSULE, Kind
 
 LOG = logging.getLogger(__name__)
 
@@ -41,9 +45,25 @@ async def bring_up(work: Work, *, start: bool) -> Outcome:
     outcome = await read_back(work)
     prepared = work.prepared
     outcome.values["addresses"] = observe.addresses_of(list(prepared.attachments))
+    if prepared.security_groups is not None:
+        outcome.values["security_groups"] = list(prepared.security_groups)
     if prepared.image is not None:
         outcome.values["engine_image"] = prepared.image.image_id
     return outcome
+
+
+async def mounts_stand(work: Work) -> bool:
+    """Does the container find its volumes where its engine looks for them?"""
+    return await VolumeMounts().stands(work)
+
+
+async def ensure_mounts(work: Work) -> None:
+    """Before the engine starts what it has: the mounts are there again."""
+    async with work.journal.step(VolumeMounts.name) as progress:
+        try:
+            await VolumeMounts().ensure(work, progress)
+        except ExceptionGroup as faults:
+            raise first_fault(faults) from faults
 
 
 async def start_engine(work: Work) -> None:
@@ -55,6 +75,7 @@ async def start_engine(work: Work) -> None:
             raise
         except EngineError as error:
             raise StartFailed(error.text) from error
+        await work.node.connected(work.uuid)
 
 
 async def read_back(work: Work) -> Outcome:
@@ -72,7 +93,7 @@ async def read_back(work: Work) -> Outcome:
     return outcome
 
 
-async def undo(work: Work, error: Exception) -> Outcome:
+async def undo(work: Work, error: Exception, stages: Sequence[Sequence[Holding]] = STAGES) -> Outcome:
     """Give back everything and say why: ``Error`` holds nothing (S1.27–S1.29).
 
     What cannot be given back now is left to a ``release`` operation, which is tried until it is done; the host is
@@ -88,10 +109,11 @@ async def undo(work: Work, error: Exception) -> Outcome:
     }
     outcome = Outcome(values, error=reason_of(error))
     try:
-        await release_all(work)
+        await release_all(work, stages)
     except Exception as fault:
         LOG.warning("action=undo container=%s result=postponed reason=%s", work.uuid, reason_of(fault))
         outcome.follow_up = Kind.RELEASE
+        outcome.follow_up_params = {CAPSULE: True} if work.row.container_type == Type.CAPSULE else {}
     else:
         if isinstance(error, NodeError) and not error.keeps_host:
             values["host"] = None

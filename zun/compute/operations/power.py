@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zun.compute.operations import common
 from zun.compute.work import Outcome, Work
-from zun.domain.errors import EngineNotFound, NodeError
+from zun.domain.errors import EngineNotFound, NodeError, Unavailable, VolumeAttachFailed
 from zun.domain.lifecycle import Status
 from zun.domain.operation import Kind
 
@@ -12,10 +12,26 @@ KILL_SETTLES = 2.0
 """Seconds to wait for a signalled process to end before its state is read."""
 
 
+NO_VOLUMES = "Internal error on recovering container volume"
+"""Clients and operators know this text; the action has the reason."""
+NOT_REMOUNTED = (VolumeAttachFailed, Unavailable)
+
+
 async def start(work: Work) -> Outcome:
     """Start; a container whose create had failed is made first, with all it holds."""
     if work.row.container_id is None or await work.node.runtime.inspect(work.uuid) is None:
         return await common.bring_up(work, start=True)
+    if not await common.mounts_stand(work):
+        return await _remounted(work)
+    await common.start_engine(work)
+    return await common.read_back(work)
+
+
+async def _remounted(work: Work) -> Outcome:
+    """Stopped where its engine started it without its volumes, and started with them."""
+    async with work.journal.step("stop"):
+        await work.node.runtime.stop(work.uuid, work.params.get("timeout"))
+    await common.ensure_mounts(work)
     await common.start_engine(work)
     return await common.read_back(work)
 
@@ -29,8 +45,11 @@ async def stop(work: Work) -> Outcome:
 async def reboot(work: Work) -> Outcome:
     if work.row.container_id is None or await work.node.runtime.inspect(work.uuid) is None:
         return await common.bring_up(work, start=True)
+    if not await common.mounts_stand(work):
+        return await _remounted(work)
     async with work.journal.step("reboot"):
         await work.node.runtime.reboot(work.uuid, work.params.get("timeout"))
+        await work.node.connected(work.uuid)
     return await common.read_back(work)
 
 
@@ -67,6 +86,8 @@ async def fail(work: Work, error: Exception) -> Outcome:
     been made only for this operation is given back."""
     if work.row.container_id is None:
         return await _undone(work, error)
+    if work.params.get("remount") and isinstance(error, NOT_REMOUNTED):
+        return Outcome({"status": Status.ERROR, "status_reason": NO_VOLUMES}, error=common.reason_of(error))
     if isinstance(error, EngineNotFound):
         return _lost(work, error)
     observed = await work.node.runtime.inspect(work.uuid)

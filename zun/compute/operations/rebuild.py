@@ -23,6 +23,7 @@ async def run(work: Work) -> Outcome:
     if work.params.get("image"):
         outcome.values["image"] = work.params["image"]
         outcome.values["image_driver"] = work.params.get("image_driver") or work.row.image_driver
+        outcome.values["image_uuid"] = work.params.get("image_uuid")
     return outcome
 
 

@@ -1,0 +1,89 @@
+"""``zun-manage``: the operator's tool for what the services keep in other systems."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zun import conf as configuration
+from zun.domain.errors import ZunError
+
+app = typer.Typer(help="Look after what Zun keeps in other services.", no_args_is_help=True, add_completion=False)
+placement = typer.Typer(help="What is claimed in Placement.", no_args_is_help=True)
+app.add_typer(placement, name="placement")
+relay = typer.Typer(help="Certificates of the relays of sessions.", no_args_is_help=True)
+app.add_typer(relay, name="relay")
+
+ConfigFile = Annotated[list[Path] | None, typer.Option("--config-file", help="Configuration file; may be repeated.")]
+Heal = Annotated[bool, typer.Option("--heal", help="Make right what is wrong.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Wait = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=3600,
+        help="Seconds between the two looks at what seems wrong; a create at work may take this long between its claim"
+        " and its record. Default: 5, and with image validation as long as a node may take to answer.",
+    ),
+]
+
+
+_IN_NAMES = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-:")
+
+
+@app.callback()
+def common(context: typer.Context, config_file: ConfigFile = None) -> None:
+    context.obj = config_file
+
+
+@placement.command()
+def audit(
+    context: typer.Context,
+    heal: Heal = False,
+    as_json: Json = False,
+    wait: Wait = None,
+    config_file: ConfigFile = None,
+) -> None:
+    """Compare what is claimed in Placement with the containers. Exit code 0: all is right (now); 1: something is
+    wrong; 2: it could not be told."""
+    from zun.cli.placement_audit import run
+
+    files = config_file or context.obj
+    loaded = configuration.load(files=[str(file) for file in files] if files else None, prog="zun-manage")
+    raise typer.Exit(run(loaded, heal=heal, as_json=as_json, wait=wait))
+
+
+Directory = Annotated[Path, typer.Argument(help="Where the files are made; the authority's key stays there.")]
+Nodes = Annotated[list[str] | None, typer.Option("--node", help="Address or host name of a node's relay; repeat it.")]
+
+
+@relay.command()
+def certificates(directory: Directory, node: Nodes = None) -> None:
+    """Make an authority for relays and proxies, where there is none, a certificate for each node named, and one for
+    the proxies. What is there and still good for 60 days is kept: run it again to renew, and to add nodes."""
+    from zun.relay.certificates import Folder
+
+    folder = Folder(directory)
+    try:
+        for name in node or ():
+            if not name or name in ("relay", "proxy", "ca", "lock") or not set(name) <= _IN_NAMES:
+                raise configuration.ConfigError(f"--node {name!r} is neither a host name nor an address")
+            pair = folder.named(name, [name])
+            typer.echo(f"{name}: {pair.certificate} {pair.key}")
+        pair = folder.proxy()
+    except OSError as error:
+        raise configuration.ConfigError(f"{directory} cannot be written: {error.strerror or error}") from error
+    typer.echo(f"proxies: {pair.certificate} {pair.key}")
+    typer.echo(f"all: {folder.ca}")
+
+
+def main() -> None:
+    """The console script."""
+    try:
+        app()
+    except (ZunError, configuration.ConfigError) as error:
+        typer.echo(f"zun-manage: {error}", err=True)
+        sys.exit(2)

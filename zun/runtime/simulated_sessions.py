@@ -1,0 +1,255 @@
+"""Interactive sessions of a simulated engine: ``cat``, a small shell, and what ``SmallShell`` knows. Used by
+``simulated.py`` and ``simulated_pods.py`` only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from uuid import uuid4
+
+from zun.domain.errors import EngineNotFound, EngineUnreachable
+from zun.runtime.sessions import PIECE
+from zun.runtime.simulated_commands import Handler
+
+_KILLED = 137
+
+
+class _Pipe:
+    """Bytes of which at most 64 KiB are on their way."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._ended = False
+        self._changed = asyncio.Condition()
+
+    async def put(self, data: bytes) -> None:
+        """Waits for room. Raises BrokenPipeError when nobody reads any more."""
+        for at in range(0, len(data), PIECE):
+            async with self._changed:
+                await self._changed.wait_for(lambda: len(self._data) < PIECE or self._ended)
+                if self._ended:
+                    raise BrokenPipeError
+                self._data += data[at : at + PIECE]
+                self._changed.notify_all()
+
+    async def get(self) -> bytes:
+        """Empty at the end."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._data or self._ended)
+            found = bytes(self._data[:PIECE])
+            del self._data[: len(found)]
+            self._changed.notify_all()
+            return found
+
+    async def end(self) -> None:
+        async with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+
+
+class SimulatedSession:
+    """``zun.runtime.sessions.Session`` without an engine."""
+
+    failure = ""
+
+    def __init__(self, *, tty: bool) -> None:
+        self.tty = tty
+        self.size: tuple[int, int] | None = None
+        """Height and width of the terminal."""
+        self.exit_code: int | None = None
+        self.stdin, self.stdout = _Pipe(), _Pipe()
+        self.program: asyncio.Task[None] | None = None
+        """None: attached."""
+        self._broken = False
+
+    async def write(self, data: bytes) -> None:
+        try:
+            await self.stdin.put(data)
+        except BrokenPipeError as error:
+            raise EngineUnreachable("the simulated engine has ended the session") from error
+
+    async def close_stdin(self) -> None:
+        await self.stdin.end()
+
+    async def resize(self, *, height: int, width: int) -> None:
+        if self.tty:
+            self.size = (height, width)
+
+    async def end_command(self) -> None:
+        if self.program is not None and not self.program.done():
+            self.exit_code = _KILLED
+            self.program.cancel()
+            await self.over()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        while data := await self.stdout.get():
+            yield data
+        if self._broken:
+            raise EngineUnreachable("the simulated engine broke off the session")
+
+    async def over(self, *, broken: bool = False) -> None:
+        """No more comes of either stream."""
+        self._broken = self._broken or broken
+        await self.stdin.end()
+        await self.stdout.end()
+
+
+class SimulatedSessions:
+    """All of one engine. ``break_off`` is the engine's death, ``wrote`` what a container writes to its streams."""
+
+    def __init__(self, on_execute: Callable[[], Handler]) -> None:
+        self._on_execute = on_execute
+        self._asked: dict[str, str] = {}
+        self._open: dict[SimulatedSession, str] = {}
+        self._ending: set[asyncio.Future[None]] = set()
+
+    def ask(self, uuid: str) -> str:
+        """The id of a command that is to run."""
+        exec_id = uuid4().hex * 2
+        self._asked[exec_id] = uuid
+        return exec_id
+
+    @asynccontextmanager
+    async def run(
+        self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool
+    ) -> AsyncIterator[SimulatedSession]:
+        """A command; it goes on after the session."""
+        if self._asked.pop(exec_id, None) != uuid:
+            raise EngineNotFound(f"No such exec instance: {exec_id}")
+        async with self._session(uuid, tty=tty) as session:
+            session.program = asyncio.create_task(self._run(session, uuid, command), name="simulated-exec")
+            try:
+                yield session
+            finally:
+                session.program.cancel()  # nobody could ever see it again
+                await asyncio.gather(session.program, return_exceptions=True)
+
+    @asynccontextmanager
+    async def attach(self, uuid: str, *, tty: bool) -> AsyncIterator[SimulatedSession]:
+        """A container's streams: what is written comes back, as from a program that echoes."""
+        async with self._session(uuid, tty=tty) as session:
+            echo = asyncio.create_task(_echo(session), name="simulated-attach")
+            try:
+                yield session
+            finally:
+                echo.cancel()
+                await asyncio.gather(echo, return_exceptions=True)
+
+    async def wrote(self, uuid: str, data: bytes) -> None:
+        """To all that are attached."""
+        for session in self._of(uuid):
+            if session.program is None:
+                await session.stdout.put(data)
+
+    def ended(self, uuid: str) -> None:
+        """The container, and all in it."""
+        for session in self._of(uuid):
+            self._later(session.end_command())
+            self._later(session.over())
+
+    def break_off(self) -> None:
+        """The engine is gone, in the middle."""
+        for session in list(self._open):
+            self._later(session.over(broken=True))
+
+    def _of(self, uuid: str) -> Sequence[SimulatedSession]:
+        return [session for session, owner in self._open.items() if owner == uuid]
+
+    def _later(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    @asynccontextmanager
+    async def _session(self, uuid: str, *, tty: bool) -> AsyncIterator[SimulatedSession]:
+        session = SimulatedSession(tty=tty)
+        self._open[session] = uuid
+        try:
+            yield session
+        finally:
+            del self._open[session]
+
+    async def _run(self, session: SimulatedSession, uuid: str, command: Sequence[str]) -> None:
+        try:
+            with contextlib.suppress(BrokenPipeError):
+                session.exit_code = await self._program(session, uuid, command)
+        finally:
+            await session.over()
+
+    async def _program(self, session: SimulatedSession, uuid: str, command: Sequence[str]) -> int:
+        if command[0] == "cat":
+            await _echo(session)
+            return 0
+        if list(command) in (["sh"], ["/bin/sh"]):
+            return await _Shell(session, uuid, self._on_execute()).run()
+        if list(command[:2]) == ["head", "-c"]:
+            left = int(command[2])
+            while left > 0:
+                await session.stdout.put(bytes(min(left, PIECE)))
+                left -= PIECE
+            return 0
+        found = await self._on_execute()(uuid, command)
+        await session.stdout.put(found.output.encode())
+        return found.exit_code
+
+
+async def _echo(session: SimulatedSession) -> None:
+    while data := await session.stdin.get():
+        await session.stdout.put(data)
+
+
+class _Shell:
+    """Lines of commands; with a terminal they are echoed, and Control-C and Control-D are understood."""
+
+    def __init__(self, session: SimulatedSession, uuid: str, run: Handler) -> None:
+        self._session = session
+        self._uuid = uuid
+        self._run = run
+
+    async def run(self) -> int:
+        """To its end; its exit code."""
+        line = bytearray()
+        await self._prompt()
+        while data := await self._session.stdin.get():
+            for byte in data:
+                if byte in b"\r\n":
+                    await self._show(b"\r\n")
+                    code = await self._line(line.decode(errors="replace"))
+                    line.clear()
+                    if code is not None:
+                        return code
+                elif self._session.tty and byte == 3:
+                    line.clear()
+                    await self._show(b"^C\r\n")
+                    await self._prompt()
+                elif self._session.tty and byte == 4 and not line:
+                    return 0
+                else:
+                    line.append(byte)
+                    await self._show(bytes([byte]))
+        return 0
+
+    async def _line(self, text: str) -> int | None:
+        words = shlex.split(text)
+        if words[:1] == ["exit"]:
+            return int(words[1]) if len(words) > 1 else 0
+        if words == ["stty", "size"]:
+            height, width = self._session.size or (24, 80)
+            await self._out(f"{height} {width}\n")
+        elif words:
+            await self._out((await self._run(self._uuid, words)).output)
+        await self._prompt()
+        return None
+
+    async def _prompt(self) -> None:
+        await self._show(b"# ")
+
+    async def _show(self, data: bytes) -> None:
+        if self._session.tty:
+            await self._session.stdout.put(data)
+
+    async def _out(self, text: str) -> None:
+        await self._session.stdout.put((text.replace("\n", "\r\n") if self._session.tty else text).encode())
