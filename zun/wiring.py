@@ -167,7 +167,7 @@ async def _api(parts: Parts, listening: socket.socket, policy: Policy, stop: asy
             yield
 
     conf = parts.conf
-    application = create_app(parts.control(), parts.identity, policy)
+    application = create_app(parts.control(), parts.identity, policy, stopping=stop)
     tls = {"ssl_certfile": conf.api.ssl_cert_file, "ssl_keyfile": conf.api.ssl_key_file}
     server = Server(
         uvicorn.Config(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 from uuid import uuid4
@@ -50,14 +51,17 @@ def create_app(
     *,
     extras: Mapping[str, ASGIApp] | None = None,
     routes: Sequence[Route] | None = None,
+    stopping: asyncio.Event | None = None,
 ) -> ASGIApp:
     """The whole API. ``extras``: ASGI applications served by first path segment, without a token (an embedded
-    identity service, say); ``routes``: another table than the product's, for tests."""
+    identity service, say); ``routes``: another table than the product's, for tests; ``stopping``: set when requests
+    that wait for news are to be answered at once."""
     # From the outside in: lifespan, then the request id (so that every answer has one, refusals of CORS too), identity
     # headers dropped (before anything can read them), CORS (a preflight has no token), then the endpoint, which turns
     # every error into the contract's body and does the rest in order: extras, health, route, version, token, body,
     # model, rule, handler.
-    app: ASGIApp = Endpoint(control, identity, policy, ROUTES if routes is None else routes, extras or {})
+    table = ROUTES if routes is None else routes
+    app: ASGIApp = Endpoint(control, identity, policy, table, extras or {}, stopping or asyncio.Event())
     origins = list(control.conf.api.cors_allowed_origins)
     if origins:
         app = CORSMiddleware(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -40,6 +41,10 @@ class Policy(Protocol):
         ...
 
 
+async def _for_ever() -> None:
+    await asyncio.Event().wait()
+
+
 @dataclass(slots=True)
 class Call:
     """A decoded, authenticated and version-checked request."""
@@ -59,6 +64,12 @@ class Call:
     """The JSON object (or form) of the body; {} when none."""
     args: Any = None
     """Instance of the route's model, validated from body and query merged; None without a model."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Those of the request that the route names (``Route.headers``), by that name."""
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once the process was told to stop: whoever waits for news answers at once."""
+    gone: Callable[[], Awaitable[None]] = _for_ever
+    """Returns when the client has gone. For requests without a body, by one task at a time."""
 
 
 @dataclass(frozen=True, slots=True)

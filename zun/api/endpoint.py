@@ -56,6 +56,11 @@ class _Request:
         self.operation = "unrouted"
         self.answer_headers: list[tuple[bytes, bytes]] = []
 
+    async def gone(self) -> None:
+        """See ``Call.gone``."""
+        while (await self.receive())["type"] != "http.disconnect":
+            pass
+
 
 class Endpoint:
     """The innermost ASGI application."""
@@ -67,12 +72,14 @@ class Endpoint:
         policy: Policy,
         routes: Sequence[Route],
         extras: Mapping[str, ASGIApp],
+        stopping: asyncio.Event,
     ) -> None:
         self._control = control
         self._identity = identity
         self._policy = policy
         self._router = Router(routes)
         self._extras = extras
+        self._stopping = stopping
         self._document = orjson.dumps(document(routes, control))
         self._disable_file = Path(control.conf.api.healthcheck_disable_file)
         self._largest: int = control.conf.api.max_body_bytes
@@ -215,6 +222,9 @@ class Endpoint:
             path=path,
             query=query,
             body=body,
+            headers=_named(request, route),
+            stopping=self._stopping,
+            gone=request.gone,
         )
         if route.model is not None:
             call.args = _arguments(call, route)
@@ -251,6 +261,12 @@ def _arguments(call: Call, route: Route) -> BaseModel:
             return only
     names = call.query.keys() - call.body.keys()
     return validate(model, decoding.merge(call.query, call.body), names)
+
+
+def _named(request: _Request, route: Route) -> dict[str, str]:
+    """The headers that the route reads."""
+    values = {name: request.headers.get(name.lower().encode()) for name in route.headers}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _only_get(request: _Request) -> None:

@@ -76,6 +76,17 @@ _HEADERS: dict[str, Any] = {
     "WWW-Authenticate": {"description": "Where tokens come from.", "required": True, "schema": TEXT},
 }
 
+_REQUEST_HEADERS: dict[str, dict[str, Any]] = {
+    "Idempotency-Key": {
+        "name": "Idempotency-Key",
+        "in": "header",
+        "required": False,
+        "description": "Names this request: sent again with the same body it gives the same answer and makes nothing.",
+        "schema": {"type": "string", "pattern": r"^[!-+\--~]{1,255}$"},
+    },
+}
+"""What routes name in ``headers``."""
+
 
 def document(routes: Sequence[Route], control: Control) -> dict[str, Any]:
     """The document; rows of one path and method are described by the newest."""
@@ -124,6 +135,7 @@ def _operation(
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}} for name in named
     ]
     parameters.append(_version_header(rows, schemas))
+    parameters.extend(_REQUEST_HEADERS[name] for name in newest.headers)
     described: dict[str, Any] = {
         "operationId": newest.operation,
         "tags": [newest.operation.partition(".")[0]],

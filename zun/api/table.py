@@ -41,6 +41,8 @@ class Route:
     """Statuses below 500 beyond 400, 401, 403, 406 that callers can see."""
     parameters: tuple[str, ...] = ()
     """Query parameters read without a model, for the OpenAPI document."""
+    headers: tuple[str, ...] = ()
+    """Request headers that the handler reads, as they are written; ``Call.headers`` has these and no others."""
     example: Mapping[str, Any] | None = None
     """A body that works, for the OpenAPI document."""
     wide: str | None = None
