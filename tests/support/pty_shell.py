@@ -27,7 +27,7 @@ async def shell(connection: ServerConnection) -> None:
     tasks = [asyncio.create_task(work) for work in (_print(connection, master), _type(connection, master))]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        if tasks[0].done():
+        if tasks[0].done() and tasks[0].exception() is None:  # the shell ended; else what it printed found nobody
             with contextlib.suppress(ConnectionClosed):
                 await connection.send(json.dumps({"exit": await process.wait()}))
     finally:

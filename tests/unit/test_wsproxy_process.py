@@ -8,7 +8,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +67,23 @@ def test_serves_and_ends_when_told(tmp_path: Path, tls: bool) -> None:
         assert process.poll() is None, process.communicate()[1]
         process.send_signal(signal.SIGTERM)
         assert process.wait(30) == 0
+
+
+def test_stop_does_not_wait_for_connections_that_ask_for_nothing(tmp_path: Path) -> None:
+    """As browsers keep some open to spare."""
+    port = free_port()
+    with running(configured(tmp_path, port, connect_timeout=100)) as process, ExitStack() as stack:
+        wait_until(lambda: process.poll() is not None or listens(port), 60, "it listens")
+        for asked in (b"", b"GET /console HTTP/1.1\r\nHost: x"):
+            stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(asked)
+        assert httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).status_code == 405  # those before it are taken
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(50) == 0
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as link:
+        return link.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from zun.domain.errors import EngineConflict, EngineError, EngineNotFound, ZunEr
 from zun.domain.session import Session as Row
 from zun.domain.session import SessionKind
 from zun.relay import control, tls
+from zun.relay.closing import Handshakes
 from zun.runtime.sessions import Session
 from zun.store import sessions
 
@@ -51,6 +52,7 @@ class Relay:
         self._server: Server | None = None
         self._tls: ssl.SSLContext | None = None
         self._open: dict[asyncio.Task[Any], str] = {}
+        self._handshakes = Handshakes()
         self.address: str | None = None
 
     @property
@@ -94,6 +96,7 @@ class Relay:
             self._handle,
             self._conf.listen,
             self._conf.port,
+            create_connection=self._handshakes.connection,
             ssl=context,
             ssl_handshake_timeout=_HANDSHAKE_SECONDS,
             process_request=self._admit,
@@ -113,6 +116,7 @@ class Relay:
         if server is None:
             return
         server.close(close_connections=False)
+        self._handshakes.drop()
         for task in self._open:
             task.cancel()
         if self._open:

@@ -21,6 +21,7 @@ from websockets.typing import Subprotocol
 from zun.domain.clock import Clock
 from zun.domain.errors import ZunError
 from zun.domain.session import Session
+from zun.relay.closing import Handshakes
 from zun.store import sessions
 from zun.store.database import Database
 from zun.wsproxy import audit, framing, origin
@@ -75,8 +76,10 @@ class Proxy:
         """Takes connections on a bound socket; leaving ends all sessions (1001)."""
         quiet = logging.getLogger("zun.wsproxy.websockets")
         quiet.setLevel(logging.CRITICAL)  # what strangers send is no error of ours; our own are told by us
+        handshakes = Handshakes()
         async with serve(
             self._handle,
+            create_connection=handshakes.connection,
             sock=listening,
             backlog=_BACKLOG,
             ssl=tls,
@@ -96,6 +99,7 @@ class Proxy:
                 yield
             finally:
                 self._stopping = True
+                handshakes.drop()
 
     # -- the handshake -------------------------------------------------------------------------------
 
