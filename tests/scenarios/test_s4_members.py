@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.support.capsule_cloud import CapsuleCloud
+from tests.support.sessions import processes
 from tests.support.terminal import terminal
 from tests.support.wait import wait_until
 
@@ -28,8 +29,8 @@ def test_s4_exec_in_a_member(capsules: CapsuleCloud) -> None:
         assert client.run("echo $((6*7))") == "42"
         assert http.post(f"{path}/execute_resize", params=size).status_code == 200
         wait_until(lambda: client.run("stty size") == "31 101", 20, "the size holds")
-        client.type("echo run'ning'; sleep 4711\r")
-        client.until("running")  # no line is being edited any more: the key is a signal
+        client.type("sleep 4712\r")
+        wait_until(lambda: processes(["sleep", "4712"]), 30, "the key will be for the program")
         client.type("\x03")
         assert client.run("echo code $?") == "code 130"
         client.type("exit 6\r")
