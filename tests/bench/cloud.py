@@ -117,6 +117,7 @@ def main() -> None:
                 continue
             project = Project(testbed).use_network()
             product = CloudProduct(Path(folder) / name, testbed, engine).conf(network={"driver": name})
+            product.conf(DEFAULT={"sync_container_state_interval": 60})  # as operators have it
             try:
                 product.start()
                 figures += asyncio.run(_section(name, product, project, chosen.quick))

@@ -40,8 +40,11 @@ class Network(Protocol):
         """Id of a port given by id or name, whatever uses it. Raises PortNotFound, Conflict (ambiguous name)."""
         ...
 
-    async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
-        """On the node: the container's ports, made or found by device id, in the order asked (S1.21)."""
+    async def ensure_ports(
+        self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False
+    ) -> Sequence[Attachment]:
+        """On the node: the container's ports, made or found by device id, in the order asked (S1.21). ``new``: nobody
+        has tried before, so that none is looked for."""
         ...
 
     async def close(self) -> None:
@@ -70,9 +73,9 @@ class Network(Protocol):
         """Where the node plugs: those of these running containers that are not known to have their interfaces."""
         ...
 
-    async def release_ports(self, container_uuid: str) -> None:
+    async def release_ports(self, container_uuid: str, *, exposed: bool = True) -> None:
         """Delete own ports, give the user's back as they were, found by device id (S3.5); then the group of the exposed
-        ports (S3.6). None is success."""
+        ports (S3.6), not looked for where it is known that none are ``exposed``. None is success."""
         ...
 
     async def attach(self, container: Container, requested: RequestedNetwork) -> Sequence[Attachment]:
@@ -117,12 +120,14 @@ class PodNetwork(Protocol):
         """As ``Network.expose``; the capsule's row with all its members' ``exposed_ports``."""
         ...
 
-    async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
+    async def ensure_ports(
+        self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False
+    ) -> Sequence[Attachment]:
         """As ``Network.ensure_ports``. With a CNI plug-in: the interface data is stored as well (S2.7), so that the
         sandbox can be made once this has returned. Repeating it leaves a running sandbox as it is."""
         ...
 
-    async def release_ports(self, container_uuid: str) -> None:
+    async def release_ports(self, container_uuid: str, *, exposed: bool = True) -> None:
         """As ``Network.release_ports``; interfaces and stored data go too, whatever the engine did before."""
         ...
 

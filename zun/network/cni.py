@@ -41,9 +41,11 @@ class PortSource(Protocol):
 
     async def expose(self, container: Container) -> Sequence[str] | None: ...
 
-    async def ensure(self, container: Container, requested: Sequence[RequestedNetwork]) -> Ports: ...
+    async def ensure(
+        self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False
+    ) -> Ports: ...
 
-    async def release(self, container_uuid: str) -> None: ...
+    async def release(self, container_uuid: str, *, exposed: bool = True) -> None: ...
 
     async def collect_idle(self) -> None: ...
 
@@ -71,10 +73,12 @@ class CniNetwork:
     async def expose(self, container: Container) -> Sequence[str] | None:
         return await self._source.expose(container)
 
-    async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
+    async def ensure_ports(
+        self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False
+    ) -> Sequence[Attachment]:
         """See the port. The hosts' ends are made here already: Neutron's agent works while the engine makes the
         sandbox. Raises NetworkSetupFailed, ServiceUnavailable."""
-        ports = await self._source.ensure(container, requested)
+        ports = await self._source.ensure(container, requested, new=new)
         servers = dict.fromkeys(address for one in ports.attachments for address in one.dns)
         handover = Handover(container.uuid, tuple(ports.vifs), self._source.awaited, tuple(servers))
         async with self._lock(container.uuid):
@@ -88,11 +92,11 @@ class CniNetwork:
         LOG.info("action=hand-over capsule=%s ports=%s", container.uuid, ",".join(vif.port_id for vif in ports.vifs))
         return ports.attachments
 
-    async def release_ports(self, container_uuid: str) -> None:
+    async def release_ports(self, container_uuid: str, *, exposed: bool = True) -> None:
         """The interface data first: an ADD at work sees that it is gone and takes back what it made. Then devices, and
         at last the ports: nothing sends under an address that another may get."""
         await self._unplug(container_uuid)
-        await self._source.release(container_uuid)
+        await self._source.release(container_uuid, exposed=exposed)
 
     async def collect_idle(self) -> None:
         """Remove devices and data of capsules that this node has no row of, and so for some time; then networks that

@@ -44,14 +44,14 @@ class LocalSource:
     async def expose(self, container: Container) -> Sequence[str] | None:
         return await self._local.expose(container)
 
-    async def ensure(self, container: Container, requested: Sequence[RequestedNetwork]) -> Ports:
+    async def ensure(self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False) -> Ports:
         given = await self._local.ensure_ports(container, requested)
         vifs = []
         for number, one in enumerate(given):
             vifs.append(self._vif(container.uuid, one, await self._bridge(one), gateway=not number))
         return Ports([replace(one, engine_network=NO_ENGINE_NETWORK) for one in given], vifs)
 
-    async def release(self, container_uuid: str) -> None:
+    async def release(self, container_uuid: str, *, exposed: bool = True) -> None:
         await self._local.release_ports(container_uuid)
 
     async def collect_idle(self) -> None:

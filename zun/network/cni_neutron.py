@@ -36,14 +36,15 @@ class NeutronSource:
         group = await self._groups.ensure(container)
         return None if group is None else [group]
 
-    async def ensure(self, container: Container, requested: Sequence[RequestedNetwork]) -> Ports:
-        bound = await self._ports.ensure(container, requested)
+    async def ensure(self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False) -> Ports:
+        bound = await self._ports.ensure(container, requested, new=new)
         vifs = await vifs_on(self._plumber, container.uuid, bound)
         return Ports([item for port in bound for item in attachments(port, NO_ENGINE_NETWORK)], vifs)
 
-    async def release(self, container_uuid: str) -> None:
+    async def release(self, container_uuid: str, *, exposed: bool = True) -> None:
         await self._ports.release(container_uuid)
-        await self._groups.release(container_uuid)
+        if exposed:
+            await self._groups.release(container_uuid)
 
     async def collect_idle(self) -> None:
         """Neutron's networks are its own affair."""

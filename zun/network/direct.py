@@ -64,20 +64,31 @@ class DirectNetwork(NeutronNetwork):
     async def engine_network(self, bound: BoundPort) -> EngineNetwork:
         return NO_ENGINE_NETWORK
 
-    async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
+    async def ensure_ports(
+        self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False
+    ) -> Sequence[Attachment]:
         """Ports in Neutron, and their host's ends on the switch, so that Neutron's agent works while the engine does.
         Raises NetworkSetupFailed, ServiceUnavailable."""
-        bound = await self._ports.ensure(container, requested)
+        bound = await self._ports.ensure(container, requested, new=new)
         vifs = await self._prepare(container.uuid, bound)
         self._vifs[container.uuid] = vifs
         return [item for port in bound for item in attachments(port, NO_ENGINE_NETWORK)]
 
-    async def release_ports(self, container_uuid: str) -> None:
+    async def release_ports(self, container_uuid: str, *, exposed: bool = True) -> None:
         """Unplugged first: nothing sends under an address that Neutron may give to another."""
+        await self._ports.release(container_uuid, after=self._unplug(container_uuid))
+        if exposed:
+            await self._groups.release(container_uuid)
+
+    async def _unplug(self, container_uuid: str) -> None:
+        """What this process plugged it knows; else it is found by its marks."""
         async with self._lock(container_uuid):
-            await self._plumber.remove(container_uuid)
+            vifs = self._vifs.get(container_uuid)
+            if vifs is None:
+                await self._plumber.remove(container_uuid)
+            else:
+                await self._plumber.remove_all(vifs)
             self._forget(container_uuid)
-        await super().release_ports(container_uuid)
 
     # -- plugging ------------------------------------------------------------------------------------
 

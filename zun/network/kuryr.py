@@ -52,10 +52,12 @@ class KuryrNetwork(NeutronNetwork):
         await self._ensure(bound.facts, needed)
         return engine_network(bound.facts, self._driver, needed)
 
-    async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
+    async def ensure_ports(
+        self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False
+    ) -> Sequence[Attachment]:
         """Docker before API 1.44 gives each interface but the first a MAC by chance, at every start; Kuryr then writes
         it to the port, which must not be bound yet. A try before this one may have left devices of its ports."""
-        joined = await self._joined(container, requested, late={one.network_id for one in requested[1:]})
+        joined = await self._joined(container, requested, late={one.network_id for one in requested[1:]}, new=new)
         ports = list(dict.fromkeys(item.port_id for item in joined))
         if self._leftovers.there(ports):
             observed = await self._runtime.inspect(container.uuid)
@@ -63,9 +65,10 @@ class KuryrNetwork(NeutronNetwork):
                 await self._leftovers.remove(ports)
         return joined
 
-    async def release_ports(self, container_uuid: str) -> None:
+    async def release_ports(self, container_uuid: str, *, exposed: bool = True) -> None:
         await self._leftovers.remove(await self._ports.release(container_uuid))
-        await self._groups.release(container_uuid)
+        if exposed:
+            await self._groups.release(container_uuid)
 
     async def attach(self, container: Container, requested: RequestedNetwork) -> Sequence[Attachment]:
         """A port on one more network, then Kuryr. Raises NetworkSetupFailed, EngineError."""

@@ -152,7 +152,9 @@ class LocalNetwork(PluggedByEngine):
         """Nothing closes a port here."""
         return None
 
-    async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
+    async def ensure_ports(
+        self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False
+    ) -> Sequence[Attachment]:
         """The container's ports, made or found by device id, in the order asked (S1.21). Raises NetworkSetupFailed."""
         for _ in range(_ATTEMPTS):
             try:
@@ -231,7 +233,7 @@ class LocalNetwork(PluggedByEngine):
             options=options,
         )
 
-    async def release_ports(self, container_uuid: str) -> None:
+    async def release_ports(self, container_uuid: str, *, exposed: bool = True) -> None:
         """Give the container's addresses back (S3.5). None is success."""
 
         async def release(connection: AsyncConnection) -> None:

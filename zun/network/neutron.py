@@ -57,19 +57,27 @@ class NeutronNetwork(PluggedByEngine, ABC):
         group = await self._groups.ensure(container)
         return None if group is None else [group]
 
-    async def ensure_ports(self, container: Container, requested: Sequence[RequestedNetwork]) -> Sequence[Attachment]:
-        return await self._joined(container, requested)
+    async def ensure_ports(
+        self, container: Container, requested: Sequence[RequestedNetwork], *, new: bool = False
+    ) -> Sequence[Attachment]:
+        return await self._joined(container, requested, new=new)
 
     async def _joined(
-        self, container: Container, requested: Sequence[RequestedNetwork], *, late: Collection[str] = ()
+        self,
+        container: Container,
+        requested: Sequence[RequestedNetwork],
+        *,
+        late: Collection[str] = (),
+        new: bool = False,
     ) -> Sequence[Attachment]:
-        bound = await self._ports.ensure(container, requested, late=late)
+        bound = await self._ports.ensure(container, requested, late=late, new=new)
         networks = await asyncio.gather(*(self.engine_network(port) for port in bound))
         return [item for port, network in zip(bound, networks, strict=True) for item in attachments(port, network)]
 
-    async def release_ports(self, container_uuid: str) -> None:
+    async def release_ports(self, container_uuid: str, *, exposed: bool = True) -> None:
         await self._ports.release(container_uuid)
-        await self._groups.release(container_uuid)
+        if exposed:
+            await self._groups.release(container_uuid)
 
     async def change_security_groups(
         self, container_uuid: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()

@@ -61,19 +61,25 @@ class NeutronPorts:
         self._facts = NeutronFacts(api)
 
     async def ensure(
-        self, container: Container, requested: Sequence[RequestedNetwork], *, late: Collection[str] = ()
+        self,
+        container: Container,
+        requested: Sequence[RequestedNetwork],
+        *,
+        late: Collection[str] = (),
+        new: bool = False,
     ) -> Sequence[BoundPort]:
         """The container's ports, bound to this node, in the order asked (S1.21). Those on the networks ``late`` are
-        bound by what plugs them, which may give them another MAC: Neutron lets only unbound ports change it."""
+        bound by what plugs them, which may give them another MAC: Neutron lets only unbound ports change it. ``new``:
+        none can be there, and none is looked for."""
         try:
-            present, given, facts = await asyncio.gather(
-                self.of_container(container.uuid),
+            present, given = await asyncio.gather(
+                _none() if new else self.of_container(container.uuid),
                 self._api.by_id("ports", [one.port_id for one in requested if one.port_id]),
-                asyncio.gather(*(self._facts.of(one.network_id) for one in requested)),
             )
             own, surplus = _own_ports(present, requested)
             lacking = [one for one in requested if not one.port_id and one.network_id not in own]
-            made, taken, _ = await all_of(
+            facts, made, taken, _ = await all_of(
+                all_of(*(self._facts.of(one.network_id) for one in requested)),
                 self._make(container, lacking, late),
                 self._take_all(container, given, requested, late),
                 self._discard(surplus),
@@ -98,10 +104,13 @@ class NeutronPorts:
         """Every port whose device is the container."""
         return await self._api.find("ports", device_id=container_uuid)
 
-    async def release(self, container_uuid: str) -> Sequence[str]:
-        """Own ports are deleted, given ones are as they were (S3.5); the ids of all. None is success."""
+    async def release(self, container_uuid: str, *, after: Coroutine[Any, Any, None] | None = None) -> Sequence[str]:
+        """Own ports are deleted, given ones are as they were (S3.5); the ids of all. None is success. ``after``: what
+        has to be done before; ports are looked for meanwhile."""
         try:
-            ports, given = await asyncio.gather(self.of_container(container_uuid), self._given(container_uuid))
+            ports, given, _ = await all_of(
+                self.of_container(container_uuid), self._given(container_uuid), after or _none()
+            )
             strayed = await self._api.by_id("ports", sorted(set(given) - {port["id"] for port in ports}))
             held = (*ports, *strayed.values())
             await all_of(*(self._release(container_uuid, port, given.get(port["id"])) for port in held))
@@ -302,6 +311,10 @@ def _own_ports(present: Sequence[Row], requested: Sequence[RequestedNetwork]) ->
         else:
             surplus.append(port)
     return own, surplus
+
+
+async def _none() -> Sequence[Row]:
+    return ()
 
 
 async def all_of(*calls: Coroutine[Any, Any, Any]) -> list[Any]:

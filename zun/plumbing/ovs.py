@@ -19,6 +19,8 @@ LOG = logging.getLogger(__name__)
 SERVICE = "Open vSwitch"
 _USUAL = "tcp:127.0.0.1:6640"
 _SECONDS = 10
+_THERE = "already exists"
+"""Of a port that is on a bridge already."""
 _BUSY = 4
 """Commands at once; each is a process."""
 
@@ -45,8 +47,6 @@ class OpenVSwitch:
     async def attach(self, vif: Vif, *, anew: bool) -> None:
         """The host's end is a port of the bridge, marked as Neutron's agent and OVN look for it. ``anew``: the device
         was just made; a port left from a former one of that name goes first, or the switch keeps to the dead device."""
-        if anew:
-            await self.detach([vif.tap])
         marks = {
             "iface-id": vif.port_id,
             "iface-status": "active",
@@ -55,8 +55,18 @@ class OpenVSwitch:
             "zun-owner": self._owner,
         }
         columns = [f"external_ids:{key}={json.dumps(value)}" for key, value in marks.items()]
-        add = ["--may-exist", "add-port", vif.bridge, vif.tap, "--", "set", "Interface", vif.tap, *columns]
-        await self._run([*add, f"mtu_request={vif.mtu}"])
+        set_up = ["--", "set", "Interface", vif.tap, *columns, f"mtu_request={vif.mtu}"]
+        add = ["add-port", vif.bridge, vif.tap, *set_up]
+        if not anew:
+            await self._run(["--may-exist", *add])
+            return
+        try:
+            await self._run(add)
+        except NetworkSetupFailed as error:
+            if _THERE not in error.message:
+                raise
+            await self.detach([vif.tap])
+            await self._run(add)
 
     async def detach(self, taps: Sequence[str]) -> None:
         """The ports are gone from whatever bridge they were on. Absent is success."""

@@ -99,6 +99,10 @@ class Plumber:
         known = {vif.tap for vif in vifs} | {tap.name for tap in taps if tap.container == container}
         await self._drop({port.name for port in ports}, known)
 
+    async def remove_all(self, vifs: Sequence[Vif]) -> None:
+        """These interfaces, and nothing is looked for. Gone is success."""
+        await self._drop([vif.tap for vif in vifs if vif.switch == "ovs"], [vif.tap for vif in vifs])
+
     async def remove_port(self, port_id: str) -> None:
         """Everything of one port."""
         ports, taps = await asyncio.gather(self._ovs.ports(), self._taps())

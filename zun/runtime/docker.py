@@ -164,6 +164,8 @@ class DockerRuntime:
         await self._begin(uuid, "start")
 
     async def stop(self, uuid: str, timeout: int | None) -> None:
+        if self._namespaces.holding(uuid):
+            timeout = 0  # it has not begun, so there is nothing to end well; and a signal now would be lost
         extra = docker_spec.stop_seconds(timeout)
         await self._post(uuid, "stop", docker_spec.stop_query(timeout), extra=extra, plugs=True)
 

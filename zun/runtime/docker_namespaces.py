@@ -46,6 +46,11 @@ class DockerNamespaces:
         if self._starts is not None and engine_id is not None:
             self._starts.expect(engine_id)
 
+    def holding(self, uuid: str) -> bool:
+        """Is the container's process still held before its first instruction?"""
+        engine_id = self._ids.get(uuid)
+        return self._starts is not None and engine_id is not None and self._starts.holding(engine_id)
+
     def removed(self, uuid: str) -> None:
         engine_id = self._ids.pop(uuid, None)
         if engine_id is not None:

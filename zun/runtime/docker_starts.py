@@ -73,6 +73,11 @@ class DockerStarts:
         """The container is gone."""
         self._wanted.discard(ident)
 
+    def holding(self, ident: str) -> bool:
+        """Does its process wait at its first instruction? A look from outside: it may be let go the moment after."""
+        start = self._starts.get(ident)
+        return start is not None and start.hold is not None and start.hold.held and not start.hold.over
+
     def expect(self, ident: str) -> None:
         """The engine is about to be asked to start it."""
         self._wanted.add(ident)

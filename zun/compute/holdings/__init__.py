@@ -1,6 +1,6 @@
 """What a container holds in the world: one way up, one way down (rule 2).
 
-Stages follow each other; the holdings of one stage run side by side.
+Stages follow each other on the way down; the holdings of one stage run side by side.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ async def ensure_all(work: Work, stages: Sequence[Sequence[Holding]] = STAGES) -
 
 
 async def release_all(work: Work, stages: Sequence[Sequence[Holding]] = STAGES) -> None:
-    """Walk up, safe though the way down never ran. A stage that fails stops the walk: what the engine still runs
-    keeps its ports and its allocation. Raises the first fault after the stage's other holdings had their turn."""
-    for stage in reversed(stages):
+    """Walk up, safe though the way down never ran. The last stage, the engine's, goes first, and one that fails stops
+    the walk: what the engine still runs keeps its ports and its allocation. All the others need nothing of each other,
+    and go side by side. Raises the first fault after the other holdings had their turn."""
+    *others, last = stages
+    for stage in (last, [holding for other in reversed(others) for holding in other]):
         results = await asyncio.gather(*(_release(holding, work) for holding in stage), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
