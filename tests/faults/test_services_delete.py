@@ -37,7 +37,7 @@ STEPS = [
     *rows("Docker", LOSE, "DELETE /v[^/]*/containers/", needs="all"),
     *rows("Neutron", HTTP, r"GET /v2.0/ports\?device_id"),
     *rows("Neutron", LOSE, "DELETE /v2.0/ports/", needs="all"),
-    *rows("Neutron", HTTP, "GET /v2.0/security-groups"),
+    *rows("Neutron", HTTP, "GET /v2.0/security-groups", needs="exposed"),
     *rows("Neutron", LOSE, "DELETE /v2.0/security-groups/", needs="exposed"),
     *rows("Neutron", ("refuse",), at="delete:before:release_ports"),
     *rows("Cinder", HTTP, "GET /v3/volumes/", needs="volume"),
