@@ -23,6 +23,7 @@ from zun.domain.errors import (
 )
 from zun.network.neutron_api import NeutronApi, Row
 from zun.openstack.client import Refused
+from zun.openstack.together import Together
 
 NONE_AVAILABLE = "There is no neutron network available"
 """Clients know this text."""
@@ -34,6 +35,7 @@ class NeutronRequests:
 
     def __init__(self, api: NeutronApi) -> None:
         self._api = api
+        self._together: Together[list[Row]] = Together()
 
     async def networks(
         self, caller: Caller, nets: Sequence[Mapping[str, Any]], *, external: bool
@@ -76,7 +78,7 @@ class NeutronRequests:
         """The project's oldest network of its own, else the oldest shared one. Raises Conflict."""
         project = caller.project_id or ""
         for filters in ({"project_id": project, "shared": False}, {"shared": True}):
-            rows = await self._api.find("networks", token=caller.token, **filters)
+            rows = await self._find("networks", caller, **filters)
             usable = [row for row in rows if row["subnets"] and (external or not _is_external(row))]
             if usable:
                 return min(usable, key=lambda row: (row.get("created_at") or "", row["id"]))
@@ -106,14 +108,19 @@ class NeutronRequests:
         ids = [ident for ident in wanted if _is_uuid(ident)]
         names = [ident for ident in wanted if not _is_uuid(ident)]
         by_id, by_name = await asyncio.gather(
-            self._api.find(kind, token=caller.token, id=ids) if ids else _nothing(),
-            self._api.find(kind, token=caller.token, name=names) if names else _nothing(),
+            self._find(kind, caller, id=ids) if ids else _nothing(),
+            self._find(kind, caller, name=names) if names else _nothing(),
         )
         found: dict[str, list[Row]] = {}
         for ident in wanted:
             same = [row for row in by_id if row["id"] == ident]
             found[ident] = same or _in_scope(caller, [row for row in by_name if row["name"] == ident])
         return found
+
+    async def _find(self, kind: str, caller: Caller, **filters: Any) -> list[Row]:
+        """With the caller's token. Twenty creates of one project at once are not twenty questions."""
+        key = (kind, caller.token, repr(sorted(filters.items())))
+        return await self._together.ask(key, lambda: self._api.find(kind, token=caller.token, **filters))
 
     # -- addresses -----------------------------------------------------------------------------------
 
@@ -125,8 +132,8 @@ class NeutronRequests:
         ids = [one.network_id for one in fixed]
         wanted = [f"ip_address={address}" for one in fixed for address in _addresses(one)]
         subnets, holders = await asyncio.gather(
-            self._api.find("subnets", token=caller.token, network_id=ids),
-            self._api.find("ports", token=caller.token, network_id=ids, fixed_ips=wanted),
+            self._find("subnets", caller, network_id=ids),
+            self._find("ports", caller, network_id=ids, fixed_ips=wanted),
         )
         taken = {(port["network_id"], ip["ip_address"]) for port in holders for ip in port["fixed_ips"]}
         for one in fixed:
