@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from tests.bench.cloud_rounds import COMMAND
+from tests.bench.cloud_rounds import COMMAND, POLL, READY
 from tests.support.cloud_product import CloudProduct
 from tests.support.engine import SOCKET
 from tests.support.testbed import MACHINE
@@ -43,15 +43,25 @@ class ByHand:
 
     async def with_kuryr(self, count: int) -> float:
         """Seconds for ``count`` side by side of: port, create on Kuryr's network, start."""
+        return await self._timed(count, self._one_with_kuryr)
 
-        async def one() -> tuple[str, str]:
-            port = await self._port("compute:kuryr")
-            address = {"IPAMConfig": {"IPv4Address": port["fixed_ips"][0]["ip_address"]}}
-            network = {"EndpointsConfig": {self._project.network_id: address}}
-            more = {"MacAddress": port["mac_address"], "NetworkingConfig": network}
-            return port["id"], await self._container(self._project.network_id, more)
+    async def gone_with_kuryr(self) -> float:
+        """Seconds for: stop of a container that is at work, remove it, delete its port."""
+        port, container = await self._one_with_kuryr()
+        while READY not in (await self._engine.get(f"/containers/{container}/logs", params={"stdout": "true"})).text:
+            await asyncio.sleep(POLL)
+        begin = time.perf_counter()
+        (await self._engine.post(f"/containers/{container}/stop")).raise_for_status()
+        (await self._engine.delete(f"/containers/{container}")).raise_for_status()
+        (await self._neutron.delete(f"/v2.0/ports/{port}")).raise_for_status()
+        return time.perf_counter() - begin
 
-        return await self._timed(count, one)
+    async def _one_with_kuryr(self) -> tuple[str, str]:
+        port = await self._port("compute:kuryr")
+        address = {"IPAMConfig": {"IPv4Address": port["fixed_ips"][0]["ip_address"]}}
+        network = {"EndpointsConfig": {self._project.network_id: address}}
+        more = {"MacAddress": port["mac_address"], "NetworkingConfig": network}
+        return port["id"], await self._container(self._project.network_id, more)
 
     async def with_direct(self, count: int) -> float:
         """Seconds for ``count`` side by side of: port beside create without a network and start."""
