@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import httpx
 
-from tests.bench.cloud_rounds import COMMAND, POLL, READY
+from tests.bench.cloud_rounds import COMMAND, LONGEST, READY
 from tests.support.cloud_product import CloudProduct
 from tests.support.engine import SOCKET
 from tests.support.testbed import MACHINE
 from tests.support.testbed_project import Project
+from tests.support.wait import eventually
 
 _KEEP = ("Memory", "MemorySwap", "CpuShares", "CpuPeriod", "CpuQuota", "PidsLimit", "LogConfig")
 
@@ -48,8 +50,11 @@ class ByHand:
     async def gone_with_kuryr(self) -> float:
         """Seconds for: stop of a container that is at work, remove it, delete its port."""
         port, container = await self._one_with_kuryr()
-        while READY not in (await self._engine.get(f"/containers/{container}/logs", params={"stdout": "true"})).text:
-            await asyncio.sleep(POLL)
+
+        async def ready() -> bool:
+            return READY in (await self._engine.get(f"/containers/{container}/logs", params={"stdout": "true"})).text
+
+        await eventually(cast("Callable[[], bool]", ready), LONGEST, f"{container} says that it is ready")
         begin = time.perf_counter()
         (await self._engine.post(f"/containers/{container}/stop")).raise_for_status()
         (await self._engine.delete(f"/containers/{container}")).raise_for_status()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import cast
 
 import httpx
+
+from tests.support.wait import eventually
 
 POLL = 0.03
 """Seconds between two looks at one container. Each look costs the API some milliseconds of the machine's CPUs, which
@@ -43,10 +46,11 @@ class Rounds:
     async def delete_one(self) -> float:
         """Seconds from DELETE (with stop) of a container that is at work to 404."""
         _, _, uuid = await self.create()
-        until = time.monotonic() + LONGEST
-        while READY not in (await self._client.get(f"/v1/containers/{uuid}/logs")).text:
-            assert time.monotonic() < until, f"{uuid} does not say that it is ready after {LONGEST} s"
-            await asyncio.sleep(POLL)
+
+        async def ready() -> bool:
+            return READY in (await self._client.get(f"/v1/containers/{uuid}/logs")).text
+
+        await eventually(cast("Callable[[], bool]", ready), LONGEST, f"{uuid} says that it is ready")
         begin = time.perf_counter()
         await self.remove([uuid], stop="true")
         return time.perf_counter() - begin
