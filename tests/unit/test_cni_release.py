@@ -30,7 +30,7 @@ class Source:
     def __init__(self) -> None:
         self.released: list[str] = []
 
-    async def release(self, container_uuid: str) -> None:
+    async def release(self, container_uuid: str, *, exposed: bool = True) -> None:
         self.released.append(container_uuid)
 
 
