@@ -6,6 +6,7 @@ An echo is one key sent to a terminal and seen again; a copy is what one command
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
 
@@ -57,7 +58,7 @@ class Through:
 
 
 async def measure(product: Product, image: str, quick: bool) -> list[Figure]:
-    """Echo of one and of 200 sessions, memory of a session, throughput of one."""
+    """Echo of one and of 200 sessions, memory of a session, throughput of one, what 2,000 in a row leave."""
     product.conf(quota={"containers": "-1", "cpu": "-1", "memory": "-1"})
     await asyncio.to_thread(product.start)
     try:
@@ -67,6 +68,7 @@ async def measure(product: Product, image: str, quick: bool) -> list[Figure]:
                 await _one(client, uuid, 200 if quick else 1000),
                 *await _many(client, uuid, product),
                 await _copy(client, uuid, (128 if quick else 512) * MIB),
+                await _in_a_row(client, uuid, product, 200 if quick else 2000),
             ]
     finally:
         await asyncio.to_thread(product.clear)
@@ -148,6 +150,51 @@ async def _copy(client: httpx.AsyncClient, uuid: str, size: int) -> Figure:
         "throughput of one session", f"{ours:.0f} MiB/s", "≥ 70 % of the engine's", ours >= 0.7 * floor,
         f"{floor:.0f} MiB/s",
     )  # fmt: skip
+
+
+async def _in_a_row(client: httpx.AsyncClient, uuid: str, product: Product, count: int) -> Figure:
+    """What they leave in the product's processes and in the container, at most eight at a time."""
+
+    async def some(times: int) -> None:
+        for _ in range(times):
+            session = await _open(client, uuid, ["sh", "-c", "exec echo done"])
+            assert await session.read_all()
+
+    async def everyone(times: int) -> None:
+        await asyncio.gather(*(some(times // 8) for _ in range(8)))
+
+    await everyone(max(count // 10, 80))  # what the first ones load stays loaded
+    before, memory = _held(product), _memory(product)
+    await everyone(count)
+    for _ in range(100):  # the engine takes a moment to end what it ran
+        more = [now - then for now, then in zip(_held(product), before, strict=True)]
+        if max(more) <= 0:
+            break
+        await asyncio.sleep(0.3)
+    grown = (_memory(product) - memory) / MIB
+    return Figure(
+        f"{count} sessions in a row leave",
+        f"{max(more[0], 0)} files, {max(more[1], 0)} threads, {max(more[2], 0)} processes, {grown:.1f} MiB",
+        "none, ≤ 8 MiB",
+        max(more) <= 0 and grown <= 8,
+    )
+
+
+def _held(product: Product) -> tuple[int, int, int]:
+    """Files, threads and processes of the product, and of the container, now."""
+    first = psutil.Process(product.pid)
+    ours = (first, *first.children(recursive=True))
+    (row,) = product.engine_containers()
+    inside = psutil.Process(product.engine.get(f"/containers/{row['Id']}/json")["State"]["Pid"])
+    within = [one for one in psutil.process_iter() if _same_namespace(one.pid, inside.pid)]
+    return sum(one.num_fds() for one in ours), sum(one.num_threads() for one in ours), len(ours) + len(within)
+
+
+def _same_namespace(pid: int, other: int) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}/ns/pid").st_ino == os.stat(f"/proc/{other}/ns/pid").st_ino
+    except OSError:
+        return False
 
 
 async def _times(key: Key, count: int) -> list[float]:

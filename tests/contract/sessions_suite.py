@@ -169,6 +169,40 @@ async def test_attached_streams_both_ways_and_leaving_does_not_end_it(bench: Ses
     assert found.state == "running"
 
 
+async def test_keys_let_go_of_an_attached_terminal(bench: SessionsBench) -> None:
+    uuid = await bench.running("cat", tty=True, stdin=True)
+    async with bench.port.attach_session(uuid, stdin=True) as session:
+        screen = Screen(session)
+        await session.write(b"one\r")
+        await screen.until(b"one")
+        await session.write(b"\x10")
+        await session.write(b"\x11")
+        await screen.rest()
+    assert session.detached
+    found = await bench.port.inspect(uuid)
+    assert found is not None
+    assert found.state == "running"
+    async with bench.port.attach_session(uuid, stdin=True) as session:
+        await session.write(b"again\r")
+        await Screen(session).until(b"again")
+
+
+async def test_attached_input_that_ends_ends_no_container(bench: SessionsBench) -> None:
+    """An engine may let go of it then; that is no error."""
+    uuid = await bench.running("cat", stdin=True)
+    async with bench.port.attach_session(uuid, stdin=True) as session:
+        screen = Screen(session)
+        await session.write(b"one\n")
+        await screen.until(b"one\n")
+        await session.close_stdin()
+        reading = asyncio.create_task(screen.rest())
+        async with bench.port.attach_session(uuid, stdin=True) as other:
+            await other.write(b"two\n")
+            await Screen(other).until(b"two\n")
+        await bench.port.stop(uuid, 0)
+        await reading
+
+
 async def test_two_attached_see_the_same(bench: SessionsBench) -> None:
     if bench.port.name == "simulated":
         pytest.skip("the simulated engine echoes to each alone")

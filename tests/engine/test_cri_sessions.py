@@ -45,6 +45,24 @@ async def test_sessions_that_begin_at_once_are_ended_one_by_one(cri: CriBench) -
     assert codes == [137] * 4
 
 
+async def test_sessions_that_end_as_they_begin_do_not_stop_what_others_see(cri: CriBench) -> None:
+    """The size of an attached member's terminal is set by such a session, each time."""
+    member = await cri.running(await cri.capsule(), "sh", tty=True, stdin=True)
+    async with cri.pods.attach_session(member, stdin=True) as session:
+        screen = Screen(session)
+        for height in range(20, 45):
+            async with cri.pods.attach_session(member, stdin=False) as other:
+                await other.resize(height=height, width=80)
+            await session.write(b"echo seen $((1000 + %d))\n" % height)
+            await screen.until(b"\r\nseen %d\r\n" % (1000 + height))
+
+            async def sized(height: int = height) -> bool:
+                await session.write(b"stty size\n")
+                return b"\n%d 80\r\n" % height in await screen.until(b" 80\r\n")
+
+            await eventually(sized, 20, "the terminal has the size")
+
+
 async def test_what_is_no_program_is_a_failure(cri: CriBench) -> None:
     member = await cri.running(await cri.capsule())
     async with SessionsBench(cri, real=True).exec(member, "no-such-program", stdin=False) as session:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import gc
 import hashlib
 import socket
 import tracemalloc
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,11 +18,12 @@ import pytest
 
 from tests.support.engine import Engine
 from tests.support.pods import CriBench, DockerPodsBench, SimulatedPodsBench
-from tests.support.relay import Proxy, RelayBench, relay_bench
+from tests.support.relay import HOST, Proxy, RelayBench, relay_bench
 from tests.support.runtimes import DockerBench, SimulatedBench
 from tests.support.sessions import SessionsBench, noise, processes
 from tests.support.wait import eventually
 from zun.domain.session import Session
+from zun.store import sessions
 
 MIB = 1 << 20
 
@@ -190,9 +193,26 @@ async def test_agent_that_stops_says_so_and_ends_commands(bench: SessionsBench, 
     await eventually(lambda: not processes(["sleep", "86413"]), 20, "the command is gone")
 
 
+async def test_agent_that_was_killed_ends_commands_when_it_returns(bench: SessionsBench, tmp_path: Path) -> None:
+    uuid = await bench.running()
+    async with relay_bench(bench, tmp_path / "state") as node:
+        row = await node.exec_row(uuid, "sleep", "86414")
+        now = node.clock.now()
+        async with node.db.write() as connection:
+            assert await sessions.connect_once(connection, row.uuid, HOST, now, timedelta(seconds=60))
+        exec_id = row.exec_id or ""
+        async with bench.port.exec_session(uuid, exec_id, ["sleep", "86414"], tty=False, stdin=True):
+            if bench.real:
+                await eventually(lambda: processes(["sleep", "86414"]), 20, "the command runs")
+    assert bool(processes(["sleep", "86414"])) is bench.real  # it was let go of, as the kernel does for one that dies
+    async with relay_bench(bench, tmp_path / "state") as node:
+        await _ended(node, row.uuid)
+        assert not processes(["sleep", "86414"])
+
+
 async def test_many_sessions_in_a_row_leave_nothing(node: RelayBench) -> None:
     uuid = await node.bench.running()
-    process, times = psutil.Process(), 500 if not node.bench.real else 40
+    process, times = psutil.Process(), 40 if node.bench.real else 2000
 
     async def once() -> None:
         async with node.proxy(await node.exec_row(uuid, "cat")) as proxy:
@@ -200,15 +220,21 @@ async def test_many_sessions_in_a_row_leave_nothing(node: RelayBench) -> None:
             await proxy.eof()
             assert await proxy.rest() == b"one"
 
-    def held() -> tuple[int, int]:
-        return len(asyncio.all_tasks()), process.num_fds()
+    def held() -> tuple[int, int, int, int]:
+        children = len(process.children(recursive=True))
+        return len(asyncio.all_tasks()), process.num_fds(), process.num_threads(), children
 
-    for _ in range(5):
+    for _ in range(times // 10):  # threads are started, and memory is taken that stays in use
         await once()
-    before = held()
+    before, memory = held(), _memory()
     for _ in range(times):
         await once()
-    await eventually(lambda: held() <= before, 20, f"no more tasks and files than {before}")
+    await eventually(
+        lambda: all(now <= then for now, then in zip(held(), before, strict=True)),
+        20,
+        f"no more tasks, files, threads and processes than {before}",
+    )
+    assert _memory() - memory < 4 * MIB  # 2 KiB a session; what is shown in no list would be more
     assert not processes(["cat"]) or not node.bench.real
 
 
@@ -269,6 +295,12 @@ async def test_engine_that_breaks_off_is_told(engine: Engine, tmp_path: Path) ->
                     made.proxy.mode = "pass"
         finally:
             await made.close()
+
+
+def _memory() -> int:
+    """Bytes of this process, without what nobody refers to any more."""
+    gc.collect()
+    return int(psutil.Process().memory_info().rss)
 
 
 async def _says(proxy: Proxy, size: bytes) -> bool:

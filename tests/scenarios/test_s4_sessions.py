@@ -17,6 +17,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.support.cloud import Cloud
+from tests.support.sessions import processes
 from tests.support.terminal import terminal
 from tests.support.wait import wait_until
 
@@ -146,6 +147,26 @@ def test_s4_8_a_client_that_vanishes_ends_its_command_and_all_it_started(member:
         wait_until(lambda: sleeping() >= 2, 20, "both run")
         client.connection.socket.close()
     wait_until(lambda: sleeping() == 0, 30, "none of them runs")
+
+
+def test_s4_8_commands_of_an_agent_that_was_killed_are_ended_when_it_is_back(member: Cloud) -> None:
+    uuid, product = member.running()["uuid"], member.product
+    answer = offer(member, uuid, "sh -c 'sleep 4721 & sleep 4722'")
+    inside = psutil.Process(product.engine.get(f"/containers/{member.engine(uuid)['Id']}/json")["State"]["Pid"])  # type: ignore[index]
+
+    def sleeping() -> int:
+        return len(processes(["sleep", "4721"]) + processes(["sleep", "4722"]))
+
+    with terminal(answer["proxy_url"]):
+        wait_until(lambda: sleeping() == 2, 20, "both run")
+        product.kill()
+    assert sleeping() == 2  # nobody was there to end them
+    product.start()
+    wait_until(lambda: sleeping() == 0, 30, "none of them runs")
+    assert inside.is_running()
+    assert member.wait(uuid, "Running")
+    asked = ("SELECT ended_at FROM sessions WHERE exec_id = ?", answer["exec_id"])
+    wait_until(lambda: product.query(*asked)[0]["ended_at"], 10, "the session's end is written")
 
 
 def test_s4_8_no_engine_port_is_open(member: Cloud) -> None:

@@ -3,54 +3,14 @@ pseudo-terminal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
-import pexpect
 import pytest
 
 from tests.support.cloud import Cloud
 from tests.support.stock_client import StockClient
+from tests.support.stock_terminal import ask, exited, interrupt, size_is, typed
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(300)
-_SECONDS = 60
-
-
-@contextmanager
-def typed(user: StockClient, *words: str) -> Iterator[pexpect.spawn]:
-    """`openstack appcontainer …` in a terminal of 30 lines and 100 columns, once it says that it is connected."""
-    child = pexpect.spawn(
-        str(user.program), ["appcontainer", *words], env={**user.env, "TERM": "dumb"}, dimensions=(30, 100),
-        timeout=_SECONDS, encoding="utf-8",
-    )  # fmt: skip
-    child.delaybeforesend = None
-    try:
-        child.expect("connected to .*press Enter to continue")
-        # What is typed before the client has made the terminal raw is lost to it: hence its advice.
-        while child.expect(["# ", pexpect.TIMEOUT], timeout=1) == 1:
-            child.send("\r")
-        yield child
-    finally:
-        child.close(force=True)
-
-
-def ask(child: pexpect.spawn, line: str, answer: str) -> None:
-    """Type a line; the answer stands on a line of its own, the echo does not."""
-    child.send(f"{line}\r")
-    child.expect(rf"\r\n{answer}\r")
-
-
-def size_is(child: pexpect.spawn, size: str) -> bool:
-    child.send("stty size\r")
-    child.expect(r"\r\n(\d+ \d+)\r")
-    return bool(child.match and child.match[1] == size)
-
-
-def exited(child: pexpect.spawn) -> int:
-    child.expect(pexpect.EOF)
-    child.close()
-    return int(child.exitstatus or 0)
 
 
 def test_exec_type_resize_interrupt_exit(team: Cloud, user: StockClient) -> None:
@@ -60,10 +20,7 @@ def test_exec_type_resize_interrupt_exit(team: Cloud, user: StockClient) -> None
         wait_until(lambda: size_is(child, "30 100"), 30, "the terminal's size at the start")
         child.setwinsize(20, 70)
         wait_until(lambda: size_is(child, "20 70"), 30, "the size follows the window")
-        child.send("echo run'ning'; sleep 4711\r")
-        child.expect("running")  # no line is being edited any more: the key is a signal
-        child.send("\x03")
-        ask(child, "echo code $?", "code 130")
+        interrupt(child)
         child.send("exit\r")
         assert exited(child) == 0
 
@@ -76,6 +33,12 @@ def test_attach_type_resize_and_exit_of_the_container(team: Cloud, user: StockCl
         wait_until(lambda: size_is(child, "21 71"), 30, "the size follows the window")
     with typed(user, "attach", "talk") as child:  # the terminal was closed; the container goes on
         ask(child, "echo again $((1+1))", "again 2")
+        interrupt(child)
+        child.send("\x10\x11")  # Control-P, Control-Q
+        assert exited(child) == 0
+    assert team.show(uuid)["status"] == "Running"  # type: ignore[index]
+    with typed(user, "attach", "talk") as child:
+        ask(child, "echo third $((1+2))", "third 3")
         child.send("exit\r")
         exited(child)
     team.wait(uuid, "Stopped")

@@ -115,6 +115,8 @@ class CloudProduct:
             )
             for n in range(nodes)
         ]
+        self.others: list[Service] = []
+        """Neither API nor node: their files are written with the others', who made them starts and ends them."""
         self.closed = False
         self._subnet = SubnetClaim()  # for network driver local: products side by side share the engine
         self._sections: dict[str, dict[str, str]] = {}
@@ -165,7 +167,7 @@ class CloudProduct:
 
     def write(self) -> None:
         """The configuration files, as ``start`` and ``restart`` write them."""
-        for service in self.services:
+        for service in (*self.services, *self.others):
             parser = configparser.RawConfigParser(default_section="")
             parser.read_dict(self._sections)
             parser.read_dict(service.sections)

@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.testbed import AUTH_URL, Account
+
 _DEFAULT = Path(__file__).parents[2] / ".venv-clients" / "bin" / "openstack"
 
 
@@ -27,6 +29,22 @@ class StockClient:
             )
         clean = {name: value for name, value in os.environ.items() if not name.startswith("OS_")}
         self.env = {**clean, "OS_AUTH_TYPE": "admin_token", "OS_ENDPOINT": f"{url}/v1", "OS_TOKEN": token}
+
+    @classmethod
+    def with_password(cls, account: Account, region: str) -> StockClient:
+        """As a user who logs in at the testbed's Keystone and finds us in the catalog of ``region``."""
+        made = cls("", "")
+        made.env = {name: value for name, value in made.env.items() if not name.startswith("OS_")} | {
+            "OS_AUTH_URL": AUTH_URL,
+            "OS_USERNAME": account.user,
+            "OS_PASSWORD": account.password,
+            "OS_PROJECT_NAME": account.project,
+            "OS_USER_DOMAIN_ID": "default",
+            "OS_PROJECT_DOMAIN_ID": "default",
+            "OS_REGION_NAME": region,
+            "OS_IDENTITY_API_VERSION": "3",
+        }
+        return made
 
     def raw(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Exit code and both streams as they are."""

@@ -21,6 +21,7 @@ from uuid import UUID
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.http11 import Request, Response
 
+from zun.compute import relay_leftovers
 from zun.compute.node import Node
 from zun.compute.relay_session import GOING_AWAY, LOST, REFUSED, TRY_LATER, End, RelaySession
 from zun.conf import ConfigError
@@ -81,12 +82,16 @@ class Relay:
         host, port = tls.address(self._node.conf), self._server.sockets[0].getsockname()[1]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         LOG.info("action=relay address=%s result=ready", self.address)
-        renewing = asyncio.create_task(self._renew(), name="relay-certificates")
+        tasks = [
+            asyncio.create_task(self._renew(), name="relay-certificates"),
+            asyncio.create_task(relay_leftovers.sweep(self._node, self._node.clock.now()), name="relay-leftovers"),
+        ]
         try:
             yield
         finally:
-            renewing.cancel()
-            await asyncio.gather(renewing, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._close()
 
     async def _listen(self, context: ssl.SSLContext) -> Server:

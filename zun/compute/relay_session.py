@@ -20,6 +20,7 @@ from zun.domain.session import Session as Row
 from zun.domain.session import SessionKind
 from zun.relay import control
 from zun.relay.control import Eof, Resize
+from zun.relay.first import first_of
 from zun.runtime.sessions import Session
 
 LOG = logging.getLogger(__name__)
@@ -70,16 +71,8 @@ class RelaySession:
         return end
 
     async def _run(self) -> End:
-        output = asyncio.create_task(self._output(), name="relay-output")
-        tasks = [output, *(asyncio.create_task(one, name="relay-input") for one in (self._input(), self._gone()))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            # The session's own end is told, though the client may have gone in the same moment.
-            return next(task.result() for task in tasks if task.done())
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        # The session's own end is told, though the client may have gone in the same moment.
+        return await first_of(self._output(), self._input(), self._gone())
 
     async def _output(self) -> End:
         try:
@@ -104,7 +97,7 @@ class RelaySession:
             code = _CANNOT_RUN if code is None else code
         await self._connection.send(control.ended(code))
         if self._row.kind is SessionKind.ATTACH:
-            return End(NORMAL, "Target closed", "ended")
+            return End(NORMAL, control.DETACHED if session.detached else control.TARGET_CLOSED, "ended")
         return End(NORMAL, f"The command has ended with exit code {code}.", "ended")
 
     async def _input(self) -> End:

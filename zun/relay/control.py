@@ -12,6 +12,12 @@ PATH = "/v1/sessions/"
 LARGEST = 256 * 1024
 """Bytes of the largest frame that is taken; what we send has at most 64 KiB."""
 
+TARGET_CLOSED = "Target closed"
+"""Why an attached session ended: the container has."""
+
+DETACHED = "Detached; the container goes on."
+"""Why an attached session ended: it was let go of."""
+
 
 @dataclass(frozen=True, slots=True)
 class Resize:

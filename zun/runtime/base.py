@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Protocol
 
 from zun.domain.observed import Attachment, EngineNetwork, EngineSpec, Observed
@@ -184,6 +185,12 @@ class Runtime(Protocol):
     ) -> AbstractAsyncContextManager[Session]:
         """A session with that command, good for once (S4.8). Leaving lets go of its streams: the command sees the end
         of its input and goes on, unless ``Session.end_command`` was called."""
+        ...
+
+    async def end_exec(self, uuid: str, exec_id: str, command: Sequence[str], began: datetime) -> None:
+        """End a command whose session was another process's, which was killed: with what it started, as
+        ``Session.end_command``. ``began``: when the session did, naive UTC. One that is over, or cannot be told from
+        others, is success. Raises EngineUnreachable."""
         ...
 
     def attach_session(self, uuid: str, *, stdin: bool) -> AbstractAsyncContextManager[Session]:

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -234,6 +235,9 @@ class DockerRuntime:
         self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool, stdin: bool
     ) -> AbstractAsyncContextManager[Session]:
         return docker_sessions.run(self._client, exec_id, tty=tty)
+
+    async def end_exec(self, uuid: str, exec_id: str, command: Sequence[str], began: datetime) -> None:
+        await docker_exec.end_left(self._client, exec_id)
 
     def attach_session(self, uuid: str, *, stdin: bool) -> AbstractAsyncContextManager[Session]:
         return docker_sessions.attach(self._client, self._name(uuid), stdin=stdin)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from zun.domain.errors import EngineConflict, EngineError
+from zun.domain.errors import EngineConflict, EngineError, EngineNotFound
 from zun.runtime.base import ExecResult
 from zun.runtime.docker_client import DockerClient
 from zun.runtime.docker_streams import Tail, collect
@@ -85,6 +85,16 @@ async def end(client: DockerClient, exec_id: str) -> None:
     killed = await asyncio.to_thread(kill_tree, pid, facts.get("ContainerID", ""))
     level = logging.INFO if killed else logging.WARNING
     LOG.log(level, "action=exec_end exec=%s pid=%d killed=%d", exec_id, pid, killed)
+
+
+async def end_left(client: DockerClient, exec_id: str) -> None:
+    """As ``end``, for a command that an earlier process ran. One that the engine has forgotten is over. Raises
+    EngineUnreachable."""
+    try:
+        await client.call("GET", f"exec/{exec_id}/json")
+    except EngineNotFound:
+        return
+    await end(client, exec_id)
 
 
 def kill_tree(pid: int, container_id: str) -> int:

@@ -11,6 +11,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
+from datetime import datetime
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -193,6 +194,9 @@ class DockerPods:
         self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool, stdin: bool
     ) -> AbstractAsyncContextManager[Session]:
         return self._members.exec_session(uuid, exec_id, command, tty=tty, stdin=stdin)
+
+    async def end_exec(self, uuid: str, exec_id: str, command: Sequence[str], began: datetime) -> None:
+        await self._members.end_exec(uuid, exec_id, command, began)
 
     def attach_session(self, uuid: str, *, stdin: bool) -> AbstractAsyncContextManager[Session]:
         return self._members.attach_session(uuid, stdin=stdin)

@@ -12,6 +12,7 @@ from typing import Any
 
 from zun.domain.errors import EngineConflict, EngineError, EngineNotFound, EngineUnreachable
 from zun.runtime import docker_exec
+from zun.runtime.detach import KEYS
 from zun.runtime.docker_client import DockerClient
 from zun.runtime.docker_streams import Demultiplexer
 from zun.runtime.wire import Wire, WireClosed
@@ -20,14 +21,13 @@ LOG = logging.getLogger(__name__)
 
 _RESIZE_TRIES = 8
 _BEGINS_TRIES = 15
-_DETACHED = b"\x10\x11"
-"""Control-P, Control-Q: the engine's own keys to let go of an attached terminal."""
 
 
 class _DockerSession(ABC):
     """What both kinds share."""
 
     failure = ""
+    detached = False
 
     def __init__(self, client: DockerClient, wire: Wire, *, tty: bool) -> None:
         self._client = client
@@ -126,7 +126,7 @@ class DockerAttach(_DockerSession):
         self._last = b""
 
     async def write(self, data: bytes) -> None:
-        self._last = (self._last + data)[-len(_DETACHED) :]
+        self._last = (self._last + data)[-len(KEYS) :]
         await super().write(data)
 
     async def resize(self, *, height: int, width: int) -> None:
@@ -137,14 +137,16 @@ class DockerAttach(_DockerSession):
         """There is none."""
 
     async def _ended(self) -> None:
-        """With the container, or because somebody typed so; any other end is the engine's."""
-        if self._tty and self._last == _DETACHED:
-            return
+        """With the container, or because somebody typed so, or with the input of one without a terminal; any other end
+        is the engine's."""
         try:
             now = await self._client.call("GET", f"containers/{self._facts['Id']}/json")
         except EngineNotFound:
             return
-        if now["State"]["Running"] and now["State"]["StartedAt"] == self._facts["State"]["StartedAt"]:
+        if not now["State"]["Running"] or now["State"]["StartedAt"] != self._facts["State"]["StartedAt"]:
+            return
+        self.detached = self._last == KEYS if self._tty else self._input_ended
+        if not self.detached:
             raise EngineUnreachable(f"{self._client.endpoint} broke off the session")
 
 

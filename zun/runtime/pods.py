@@ -198,6 +198,10 @@ class Pods(Protocol):
         """As ``Runtime.exec_session``."""
         ...
 
+    async def end_exec(self, uuid: str, exec_id: str, command: Sequence[str], began: datetime) -> None:
+        """As ``Runtime.end_exec``."""
+        ...
+
     def attach_session(self, uuid: str, *, stdin: bool) -> AbstractAsyncContextManager[Session]:
         """As ``Runtime.attach_session``."""
         ...

@@ -20,6 +20,10 @@ class Session(Protocol):
     failure: str
     """Why a command could not be run, once its output has ended; empty for one that was."""
 
+    detached: bool
+    """Of an attached container, once its output has ended: it goes on, and was let go of, by the keys that do so
+    (Control-P, Control-Q in a terminal) or as its input has ended. Always False of a command."""
+
     async def write(self, data: bytes) -> None:
         """To its standard input; blocks while the program does not read. Raises EngineUnreachable when the session is
         over."""

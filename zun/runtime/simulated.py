@@ -29,13 +29,12 @@ from zun.runtime.archive import BadArchive
 from zun.runtime.archive_stream import renamed as renamed_archive
 from zun.runtime.base import EngineInfo, Event, ExecResult, ImageFacts, PullProgress, Stats
 from zun.runtime.fingerprint import spec_hash
-from zun.runtime.sessions import Session
 from zun.runtime.simulated_archive import archive_of
 from zun.runtime.simulated_engine import IMAGE_BYTES, Line, SimulatedEngine, log_text, written
 from zun.runtime.simulated_faults import faulty
 from zun.runtime.simulated_files import SimulatedFiles
 from zun.runtime.simulated_networks import SimulatedNetworks
-from zun.runtime.simulated_sessions import SimulatedSessions
+from zun.runtime.simulated_sessions import SessionCalls, SimulatedSessions
 
 
 @dataclass(slots=True)
@@ -58,7 +57,7 @@ class _Sim:
         return self.state in ("running", "paused", "restarting")
 
 
-class SimulatedRuntime(SimulatedEngine, SimulatedNetworks, SimulatedFiles):
+class SimulatedRuntime(SessionCalls, SimulatedEngine, SimulatedNetworks, SimulatedFiles):
     """``zun.runtime.base.Runtime`` without an engine."""
 
     name = "simulated"
@@ -231,8 +230,7 @@ class SimulatedRuntime(SimulatedEngine, SimulatedNetworks, SimulatedFiles):
 
     @faulty
     async def execute(self, uuid: str, command: Sequence[str], timeout: float) -> ExecResult:
-        if self._running(uuid).state == "paused":
-            raise EngineConflict(f"Container {uuid} is paused, unpause the container before exec")
+        self._may_exec(uuid)
         work = asyncio.ensure_future(self.on_execute(uuid, command))
         alarm = asyncio.ensure_future(self.clock.sleep(timeout))
         try:
@@ -243,27 +241,6 @@ class SimulatedRuntime(SimulatedEngine, SimulatedNetworks, SimulatedFiles):
         finally:
             work.cancel()
             alarm.cancel()
-
-    @faulty
-    async def open_exec(self, uuid: str, command: Sequence[str], *, tty: bool, stdin: bool) -> str:
-        if self._running(uuid).state == "paused":
-            raise EngineConflict(f"Container {uuid} is paused, unpause the container before exec")
-        return self.sessions.ask(uuid)
-
-    @asynccontextmanager
-    async def exec_session(
-        self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool, stdin: bool
-    ) -> AsyncIterator[Session]:
-        await self.faults.enter("exec_session")
-        self._running(uuid)
-        async with self.sessions.run(uuid, exec_id, command, tty=tty) as session:
-            yield session
-
-    @asynccontextmanager
-    async def attach_session(self, uuid: str, *, stdin: bool) -> AsyncIterator[Session]:
-        await self.faults.enter("attach_session")
-        async with self.sessions.attach(uuid, tty=self._running(uuid).spec.tty) as session:
-            yield session
 
     @faulty
     async def top(self, uuid: str, ps_args: str | None) -> Mapping[str, Any]:
@@ -357,6 +334,13 @@ class SimulatedRuntime(SimulatedEngine, SimulatedNetworks, SimulatedFiles):
         if not sim.live:
             raise EngineConflict(f"Container {uuid} is not running")
         return sim
+
+    def _may_exec(self, uuid: str) -> None:
+        if self._running(uuid).state == "paused":
+            raise EngineConflict(f"Container {uuid} is paused, unpause the container before exec")
+
+    def _own_terminal(self, uuid: str) -> bool:
+        return self._running(uuid).spec.tty
 
     def _begin(self, sim: _Sim) -> None:
         sim.state, sim.exit_code, sim.error = "running", 0, ""

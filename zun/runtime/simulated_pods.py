@@ -8,8 +8,7 @@ back; ``cut_events`` ends the streams of events.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import uuid4
@@ -21,10 +20,9 @@ from zun.domain.observed import Observed
 from zun.runtime.base import Event, ExecResult, ImageFacts, Stats
 from zun.runtime.fingerprint import spec_hash
 from zun.runtime.pods import Forgotten, MemberSpec, PodsInfo, Sandbox, SandboxSpec
-from zun.runtime.sessions import Session
 from zun.runtime.simulated_engine import Line, SimulatedEngine, log_text, written
 from zun.runtime.simulated_faults import faulty
-from zun.runtime.simulated_sessions import SimulatedSessions
+from zun.runtime.simulated_sessions import SessionCalls, SimulatedSessions
 
 
 @dataclass(slots=True)
@@ -58,7 +56,7 @@ def ends_at_once(spec: MemberSpec) -> int | None:
     return {"true": 0, "false": 1}.get(words[0], int(words[1]) if len(words) > 1 else 0)
 
 
-class SimulatedPods(SimulatedEngine):
+class SimulatedPods(SessionCalls, SimulatedEngine):
     """``zun.runtime.pods.Pods`` without an engine."""
 
     name = "simulated"
@@ -251,26 +249,6 @@ class SimulatedPods(SimulatedEngine):
             raise EngineConflict(f"the command ran longer than the limit of {timeout:g} seconds") from None
 
     @faulty
-    async def open_exec(self, uuid: str, command: Sequence[str], *, tty: bool, stdin: bool) -> str:
-        self._running(uuid)
-        return self.sessions.ask(uuid)
-
-    @asynccontextmanager
-    async def exec_session(
-        self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool, stdin: bool
-    ) -> AsyncIterator[Session]:
-        await self.faults.enter("exec_session")
-        self._running(uuid)
-        async with self.sessions.run(uuid, exec_id, command, tty=tty) as session:
-            yield session
-
-    @asynccontextmanager
-    async def attach_session(self, uuid: str, *, stdin: bool) -> AsyncIterator[Session]:
-        await self.faults.enter("attach_session")
-        async with self.sessions.attach(uuid, tty=self._running(uuid).spec.tty) as session:
-            yield session
-
-    @faulty
     async def stats(self, uuid: str) -> Stats:
         member = self._running(uuid)
         return Stats(1.0, 8.0, float(member.spec.memory_mib or 1024), 0, 0, 0, 0)
@@ -297,6 +275,12 @@ class SimulatedPods(SimulatedEngine):
         if member.state != "running":
             raise EngineConflict(f"Container {uuid} is not running")
         return member
+
+    def _may_exec(self, uuid: str) -> None:
+        self._running(uuid)
+
+    def _own_terminal(self, uuid: str) -> bool:
+        return self._running(uuid).spec.tty
 
     def _of(self, capsule_uuid: str) -> Sequence[_Member]:
         return [member for member in self._members.values() if member.spec.capsule_uuid == capsule_uuid]

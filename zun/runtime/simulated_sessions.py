@@ -1,18 +1,22 @@
 """Interactive sessions of a simulated engine: ``cat``, a small shell, and what ``SmallShell`` knows. Used by
-``simulated.py`` and ``simulated_pods.py`` only."""
+``simulated.py`` and ``simulated_pods.py`` only, through ``SessionCalls``."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import shlex
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from uuid import uuid4
 
 from zun.domain.errors import EngineNotFound, EngineUnreachable
-from zun.runtime.sessions import PIECE
+from zun.runtime.detach import DetachKeys
+from zun.runtime.sessions import PIECE, Session
 from zun.runtime.simulated_commands import Handler
+from zun.runtime.simulated_faults import Faults, faulty
 
 _KILLED = 137
 
@@ -63,13 +67,20 @@ class SimulatedSession:
         self.stdin, self.stdout = _Pipe(), _Pipe()
         self.program: asyncio.Task[None] | None = None
         """None: attached."""
+        self.detached = False
+        self._keys = DetachKeys()
         self._broken = False
 
     async def write(self, data: bytes) -> None:
+        if self.program is None and self.tty:
+            data, typed = self._keys.pass_on(data)
+            self.detached = self.detached or typed
         try:
             await self.stdin.put(data)
         except BrokenPipeError as error:
             raise EngineUnreachable("the simulated engine has ended the session") from error
+        if self.detached:
+            await self.over()
 
     async def close_stdin(self) -> None:
         await self.stdin.end()
@@ -150,6 +161,10 @@ class SimulatedSessions:
             self._later(session.end_command())
             self._later(session.over())
 
+    def forget(self, exec_id: str) -> None:
+        """It is not to run any more; again, or of one that is not known, is success."""
+        self._asked.pop(exec_id, None)
+
     def break_off(self) -> None:
         """The engine is gone, in the middle."""
         for session in list(self._open):
@@ -194,6 +209,46 @@ class SimulatedSessions:
         found = await self._on_execute()(uuid, command)
         await session.stdout.put(found.output.encode())
         return found.exit_code
+
+
+class SessionCalls(ABC):
+    """What the ports say of sessions, the same for containers and for members."""
+
+    sessions: SimulatedSessions
+    faults: Faults
+
+    @abstractmethod
+    def _may_exec(self, uuid: str) -> None:
+        """Raises EngineNotFound, and EngineConflict for one that takes no commands now."""
+
+    @abstractmethod
+    def _own_terminal(self, uuid: str) -> bool:
+        """Has it one? Raises EngineNotFound, and EngineConflict for one that does not run."""
+
+    @faulty
+    async def open_exec(self, uuid: str, command: Sequence[str], *, tty: bool, stdin: bool) -> str:
+        self._may_exec(uuid)
+        return self.sessions.ask(uuid)
+
+    @asynccontextmanager
+    async def exec_session(
+        self, uuid: str, exec_id: str, command: Sequence[str], *, tty: bool, stdin: bool
+    ) -> AsyncIterator[Session]:
+        await self.faults.enter("exec_session")
+        self._own_terminal(uuid)
+        async with self.sessions.run(uuid, exec_id, command, tty=tty) as session:
+            yield session
+
+    @asynccontextmanager
+    async def attach_session(self, uuid: str, *, stdin: bool) -> AsyncIterator[Session]:
+        await self.faults.enter("attach_session")
+        async with self.sessions.attach(uuid, tty=self._own_terminal(uuid)) as session:
+            yield session
+
+    @faulty
+    async def end_exec(self, uuid: str, exec_id: str, command: Sequence[str], began: datetime) -> None:
+        """They end with the process that simulates them: one of an earlier process is always over."""
+        self.sessions.forget(exec_id)
 
 
 async def _echo(session: SimulatedSession) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -72,6 +73,12 @@ async def connect_once(
     )
     result = await connection.execute(sessions.update().where(*fresh).values(connected_at=now))
     return await get(connection, uuid) if result.rowcount else None
+
+
+async def unfinished(connection: AsyncConnection, host: str, before: datetime) -> Sequence[Session]:
+    """Sessions that a relay of the host connected before, and of which nobody wrote down the end."""
+    left = (_c.host == host, _c.connected_at < before, _c.ended_at.is_(None))
+    return [_session(row) for row in await connection.execute(sa.select(*_FIELDS).where(*left).order_by(_c.id))]
 
 
 async def end(connection: AsyncConnection, uuid: str, now: datetime) -> None:

@@ -6,14 +6,15 @@ What is on its way is bounded: a frame of each side, the sockets' buffers, and w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
 
 import orjson
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from zun.domain.session import Session, SessionKind
+from zun.relay import control
+from zun.relay.first import first_of
 from zun.wsproxy.ending import BAD_DATA, GOING_AWAY, LOST, NORMAL, REFUSED, End
 from zun.wsproxy.framing import BadFrame, Eof, Event, Framing, Pause
 from zun.wsproxy.utf8 import WholeCharacters
@@ -51,16 +52,8 @@ class Pipe:
 
     async def run(self) -> End:
         """Never raises but for CancelledError."""
-        works: list[Coroutine[Any, Any, End]] = [self._down(), self._up(), self._watch.run_to_end()]
-        tasks = [asyncio.create_task(work) for work in works]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            # The container's end is told, though the client may have gone in the same moment.
-            return next(task.result() for task in tasks if task.done())
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        # The container's end is told, though the client may have gone in the same moment.
+        return await first_of(self._down(), self._up(), self._watch.run_to_end())
 
     # -- from the client -----------------------------------------------------------------------------
 
@@ -171,7 +164,7 @@ class Pipe:
         if not await self._tell(self._framing.exit(self._exit_code)):
             return self._client_gone()
         if self._session.kind is SessionKind.ATTACH:
-            return End(NORMAL, "Target closed", "ended")
+            return End(NORMAL, control.DETACHED if reason == control.DETACHED else control.TARGET_CLOSED, "ended")
         if self._exit_code is None:
             return End(NORMAL, "The command has ended.", "ended")
         return End(NORMAL, f"The command has ended with exit code {self._exit_code}.", "ended", self._exit_code)

@@ -9,12 +9,14 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from zun.domain.errors import EngineConflict, EngineNotFound
 from zun.domain.observed import Observed
 from zun.runtime.base import Event, ExecResult, ImageFacts, PullProgress, RegistryAuth, Stats
-from zun.runtime.cri import commands, facts, logs, stats, streams
+from zun.runtime.cri import commands, facts, leftovers, logs, stats, streams
 from zun.runtime.cri.claims import Claims
 from zun.runtime.cri.client import CriClient
 from zun.runtime.cri.events import Events
@@ -26,6 +28,7 @@ from zun.runtime.cri.members import Members
 from zun.runtime.cri.missed import Missed
 from zun.runtime.cri.ongoing import Ongoing
 from zun.runtime.cri.sandboxes import Sandboxes
+from zun.runtime.cri.task_execs import TaskExecs
 from zun.runtime.pods import Forgotten, MemberSpec, PodsInfo, Sandbox, SandboxSpec
 from zun.runtime.sessions import Session
 
@@ -41,7 +44,8 @@ class CriPods:
     def __init__(self, conf: Any) -> None:
         section = conf.cri
         self._client = CriClient(conf)
-        self._claims = Claims()
+        self._task_execs = TaskExecs(self._client)
+        self._claims = Claims(self._task_execs)
         self._log_files = LogFiles(Path(section.log_directory).absolute())
         # The plug-in answers when the sandbox's ports are active.
         plugging = float(conf.cni_daemon.vif_active_timeout)
@@ -175,6 +179,14 @@ class CriPods:
         pid = await self._pid(row)
         async with streams.run(self._client, self._claims, row.id, pid, command, tty=tty, stdin=stdin) as session:
             yield session
+
+    async def end_exec(self, uuid: str, exec_id: str, command: Sequence[str], began: datetime) -> None:
+        try:
+            row = await self._members.running(uuid)
+            pid = await self._pid(row)
+        except (EngineNotFound, EngineConflict):  # and all in it has ended
+            return
+        await leftovers.end(self._task_execs, row.id, pid, command, began)
 
     @asynccontextmanager
     async def attach_session(self, uuid: str, *, stdin: bool) -> AsyncIterator[Session]:

@@ -1,6 +1,7 @@
-"""Which process on this host is whose: the engine does not tell what it started for a session.
+"""Which process is whose: the engine does not tell what it started for a session.
 
-Sessions of one container start one after another, each until its process is seen, so that none takes another's.
+Sessions of one container start one after another, each until its process is seen, so that none takes another's. Where
+a sandbox has a kernel of its own there is none on this host, and the shim's id of the command is looked for instead.
 """
 
 from __future__ import annotations
@@ -8,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 import psutil
 
-from zun.runtime.cri.commands import alive, kill
+from zun.domain.errors import EngineError
+from zun.runtime.cri.inside import kill_tree, roots
+from zun.runtime.cri.task_execs import TaskExecs
 
 LOG = logging.getLogger(__name__)
 
@@ -26,24 +28,43 @@ _SETTLES = 0.3
 """Seconds that what has entered the container has to become the command: it begins as the engine's own helper."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What ran in the container when the session began: processes of this host, and ids of its shim; None: not told."""
+
+    processes: frozenset[int]
+    ids: frozenset[str] | None
+
+
 class Claim:
     """The process of one session."""
 
     def __init__(
-        self, engine_id: str, pid: int, command: Sequence[str], before: frozenset[int], let_go: Callable[[], None]
+        self,
+        engine_id: str,
+        pid: int,
+        command: Sequence[str],
+        before: _Before,
+        execs: TaskExecs,
+        let_go: Callable[[], None],
+        *,
+        blind: bool,
     ) -> None:
         self._engine_id = engine_id
         self._pid = pid
         self._command = list(command)
         self._before = before
+        self._execs = execs
         self._let_go = let_go
+        self._blind = blind
         self._process: psutil.Process | None = None
+        self._exec_id: str | None = None
         self._search: asyncio.Task[None] | None = None
         self.settled = asyncio.Event()
 
     @property
     def found(self) -> bool:
-        """Was its process seen?"""
+        """Was its process seen on this host?"""
         return self._process is not None
 
     def begin(self) -> None:
@@ -53,11 +74,13 @@ class Claim:
     async def kill(self) -> None:
         """The command and all below it. Never raises; what cannot be seen from this host is left, and told."""
         await self._known()
-        if self._process is None:
+        if self._process is not None:
+            killed = await asyncio.to_thread(kill_tree, self._process)
+            LOG.info("action=exec_end container=%s pid=%d killed=%d", self._engine_id, self._process.pid, killed)
+        elif self._exec_id is None:
             LOG.warning("action=exec_end container=%s result=left_running reason=process not seen", self._engine_id)
-            return
-        killed = await asyncio.to_thread(_kill_tree, self._process)
-        LOG.info("action=exec_end container=%s pid=%d killed=%d", self._engine_id, self._process.pid, killed)
+        else:
+            await end_by_shim(self._execs, self._engine_id, self._exec_id)
 
     async def end(self) -> None:
         """No longer looked for."""
@@ -75,6 +98,9 @@ class Claim:
         begun = loop.time()
         try:
             while loop.time() < begun + _SEEN_WITHIN:
+                await self._look_for_id()
+                if self._blind and self._exec_id is not None:
+                    return
                 strict = loop.time() < begun + _SETTLES
                 self._process = await asyncio.to_thread(self._look, strict=strict)
                 if self._process is not None:
@@ -85,10 +111,18 @@ class Claim:
             self.settled.set()
             self._let_go()
 
+    async def _look_for_id(self) -> None:
+        """What the shim runs since, if it is one."""
+        if self._before.ids is None or self._exec_id is not None:
+            return
+        with contextlib.suppress(EngineError):  # it is looked for again
+            new = set(await self._execs.of(self._engine_id) or ()) - self._before.ids
+            self._exec_id = new.pop() if len(new) == 1 else None
+
     def _look(self, *, strict: bool) -> psutil.Process | None:
         """What has entered the container since: the one that runs the command, or else the only one."""
         found = []
-        for pid in roots(self._pid) - self._before:
+        for pid in roots(self._pid) - self._before.processes:
             with contextlib.suppress(psutil.Error):
                 found.append(psutil.Process(pid))
         for one in found:
@@ -101,7 +135,8 @@ class Claim:
 class Claims:
     """Of all containers."""
 
-    def __init__(self) -> None:
+    def __init__(self, execs: TaskExecs) -> None:
+        self._execs = execs
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._blind: set[str] = set()
         """Containers whose commands were never seen on this host, as those of a sandbox with a kernel of its own."""
@@ -110,9 +145,12 @@ class Claims:
     @asynccontextmanager
     async def starting(self, engine_id: str, pid: int, command: Sequence[str]) -> AsyncIterator[Claim]:
         """To be entered before the engine is asked. The next session of the container waits until the process of this
-        one is seen."""
-        async with self._turn(engine_id) as let_go:
-            claim = Claim(engine_id, pid, command, await asyncio.to_thread(roots, pid), let_go)
+        one is seen. Raises EngineUnreachable."""
+        blind = engine_id in self._blind
+        async with self._turn(engine_id, waits=not blind or await self._execs.of(engine_id) is not None) as let_go:
+            ids = await self._execs.of(engine_id)
+            before = _Before(await asyncio.to_thread(roots, pid), None if ids is None else frozenset(ids))
+            claim = Claim(engine_id, pid, command, before, self._execs, let_go, blind=blind)
             try:
                 yield claim
             finally:
@@ -120,10 +158,10 @@ class Claims:
                 await claim.end()
 
     @asynccontextmanager
-    async def _turn(self, engine_id: str) -> AsyncIterator[Callable[[], None]]:
+    async def _turn(self, engine_id: str, *, waits: bool) -> AsyncIterator[Callable[[], None]]:
         """Gives what is to be called when the next one may start."""
         turn = self._turns.setdefault(engine_id, asyncio.Lock())
-        if engine_id in self._blind:
+        if not waits:
             yield lambda: None
             return
         await turn.acquire()
@@ -151,38 +189,8 @@ class Claims:
         self._blind.discard(engine_id)
 
 
-def roots(pid: int) -> frozenset[int]:
-    """All that the engine started in the container of ``pid`` beside its first process: what entered it from outside
-    has a parent outside. Empty where processes cannot be seen."""
-    if not pid:
-        return frozenset()
-    try:
-        inside = os.stat(f"/proc/{pid}/ns/pid").st_ino
-        shim = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
-        return frozenset()
-    found = set()
-    for child in _children(shim):
-        with contextlib.suppress(OSError):
-            if child != pid and os.stat(f"/proc/{child}/ns/pid").st_ino == inside:
-                found.add(child)
-    return frozenset(found)
-
-
-def _children(pid: int) -> set[int]:
-    found: set[int] = set()
-    try:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-                found.update(map(int, Path(f"/proc/{pid}/task/{thread}/children").read_text().split()))
-    except OSError:
-        return found
-    return found
-
-
-def _kill_tree(root: psutil.Process) -> int:
-    """Those below it first seen, then all at once. A number that was given anew is not touched."""
-    family = [root]
-    with contextlib.suppress(psutil.Error):
-        family += root.children(recursive=True)
-    return kill([one for one in family if alive(one)])
+async def end_by_shim(execs: TaskExecs, engine_id: str, exec_id: str) -> None:
+    """The command alone: what it has started there is its sandbox's. Never raises."""
+    ended = await execs.end(engine_id, exec_id)
+    level, result = (logging.INFO, "ended") if ended else (logging.WARNING, "left_running")
+    LOG.log(level, "action=exec_end container=%s exec=%s result=%s", engine_id, exec_id, result)

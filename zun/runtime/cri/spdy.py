@@ -8,14 +8,14 @@ connection, which stops the writer.
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass
 
 from zun.runtime.wire import Wire, WireClosed
 
 PROTOCOL = "SPDY/3.1"
 _VERSION = 0x8003
-_SYN_STREAM, _RST_STREAM, _PING, _GOAWAY = 1, 3, 6, 7
+_SYN_STREAM, _SYN_REPLY, _RST_STREAM, _PING, _GOAWAY = 1, 2, 3, 6, 7
 _FIN = 1
 _FRAME = 4 * 1024
 """Bytes of input a frame: the engine takes 50 frames of a stream ahead of its reader."""
@@ -37,6 +37,8 @@ class Spdy:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
         self._next = 1
+        self._answers: set[int] = set()
+        """Streams that the other side has taken."""
         self._headers = zlib.compressobj()  # one for all frames; the protocol's dictionary is a choice of the sender
 
     async def open(self, **headers: str) -> int:
@@ -57,6 +59,22 @@ class Spdy:
             flags = _FIN if last and number == len(pieces) else 0
             head = stream.to_bytes(4, "big") + bytes([flags]) + len(piece).to_bytes(3, "big")
             await self._wire.write(head + piece)
+
+    async def taken(self, streams: Collection[int]) -> None:
+        """Returns when the other side has answered to these, before anything was sent on them. containerd waits for
+        ever to write to a stream whose answer it could not send any more, and with it all who read the same."""
+        while not self._answers.issuperset(streams):
+            head = await self._wire.exactly(8)
+            if not head[0] & 0x80:
+                raise WireClosed("data came before the stream was taken")
+            async for piece in self._answered(
+                int.from_bytes(head[2:4], "big"), head[4], int.from_bytes(head[5:], "big")
+            ):
+                raise WireClosed("a stream was refused" if piece else "the engine said good-bye")
+
+    async def close(self) -> None:
+        """Drop the connection; again is success."""
+        await self._wire.close()
 
     async def received(self) -> AsyncGenerator[Piece, None]:
         """To the end of the connection."""
@@ -87,7 +105,9 @@ class Spdy:
         if length > _LONGEST_CONTROL:
             raise WireClosed("the engine sent a frame that is too long")
         body = await self._wire.exactly(length)
-        if kind == _PING:
+        if kind == _SYN_REPLY:
+            self._answers.add(int.from_bytes(body[:4], "big"))
+        elif kind == _PING:
             await self._control(_PING, body)
         elif kind == _RST_STREAM:
             yield Piece(int.from_bytes(body[:4], "big"), b"", last=True)

@@ -21,6 +21,7 @@ from zun.runtime.cri.claims import Claim, Claims
 from zun.runtime.cri.client import CriClient
 from zun.runtime.cri.errors import conflict, unreachable
 from zun.runtime.cri.spdy import PROTOCOL, Spdy
+from zun.runtime.detach import DetachKeys
 from zun.runtime.upgrade import Refused, upgrade
 from zun.runtime.wire import Wire, WireClosed
 
@@ -43,10 +44,17 @@ class CriSession:
         self._turn = asyncio.Lock()  # input, sizes and answers to pings share the connection
         self.exit_code: int | None = None
         self.failure = ""
+        self.detached = False
+        self._keys = DetachKeys() if claim is None and "resize" in streams else None
 
     async def write(self, data: bytes) -> None:
+        if self._keys is not None:
+            data, typed = self._keys.pass_on(data)
+            self.detached = self.detached or typed
         if not self._input_ended and data:
             await self._send("stdin", data)
+        if self.detached:
+            await self._spdy.close()
 
     async def close_stdin(self) -> None:
         if not self._input_ended:
@@ -71,8 +79,11 @@ class CriSession:
                     elif piece.stream == self._streams["error"] and self._ends(piece.data, last=piece.last):
                         return
         except WireClosed as error:
+            if self.detached:
+                return
             raise unreachable(f"{self._endpoint} broke off the session: {error}") from error
-        raise unreachable(f"{self._endpoint} broke off the session")
+        if not self.detached:
+            raise unreachable(f"{self._endpoint} broke off the session")
 
     def _ends(self, data: bytes, *, last: bool) -> bool:
         """Has the engine told the end? It says so when all output was sent."""
@@ -148,6 +159,7 @@ async def _opened(
                 await upgrade(wire, address.path, host=address.netloc, protocol=PROTOCOL, headers=channels)
                 spdy = Spdy(wire)
                 streams = {name: await spdy.open(streamtype=name) for name in names}
+                await spdy.taken(streams.values())
         except Refused as error:
             raise conflict(f"the engine refuses the session: {error}") from error
         except (WireClosed, OSError, TimeoutError) as error:

@@ -1,0 +1,87 @@
+"""Commands as containerd's shims know them, below CRI: where a sandbox has a kernel of its own (gVisor, Kata), no
+process of this host is the command, and only its shim can end it.
+
+CRI does not tell the id it gave a command; the pipes of its streams carry it in their names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import logging
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+
+from zun.domain.errors import EngineError, EngineNotFound, EngineUnreachable
+from zun.runtime.cri.client import CriClient
+
+LOG = logging.getLogger(__name__)
+
+_STREAMS = ("-stdin", "-stdout", "-stderr")
+_STOPPED = 3
+_ENDS_WITHIN = 10.0
+"""Seconds that a shim has to end a command."""
+_PAUSE = 0.3
+_SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
+"""One after another, as a terminal that is closed does first. Some shims cannot pass on the last one."""
+
+
+class TaskExecs:
+    """Of one engine."""
+
+    def __init__(self, client: CriClient) -> None:
+        self._client = client
+
+    async def of(self, engine_id: str) -> Mapping[str, float] | None:
+        """Ids of the commands that run in a container, and when each began, in seconds since 1970; None where they
+        cannot be seen: another engine than containerd, or another machine's. Raises EngineUnreachable."""
+        facts = await self._client.connect()
+        if facts.name != "containerd" or not facts.state:
+            return None
+        return await asyncio.to_thread(_listed, Path(facts.state) / "containers" / engine_id / "io")
+
+    async def end(self, engine_id: str, exec_id: str) -> bool:
+        """Signals, until it is over; one that is gone is. False: its shim did not manage. Never raises."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _ENDS_WITHIN
+        signals = itertools.chain(_SIGNALS, itertools.repeat(signal.SIGKILL))
+        while loop.time() < until:
+            with contextlib.suppress(EngineError):
+                if await self._over(engine_id, exec_id):
+                    return True
+                number = next(signals)
+                await self._client.call("Tasks.Kill", container_id=engine_id, exec_id=exec_id, signal=number)
+            await asyncio.sleep(_PAUSE)
+        return False
+
+    async def _over(self, engine_id: str, exec_id: str) -> bool:
+        """Has it ended? One that has not begun yet is not known either, but has its pipes."""
+        try:
+            answer = await self._client.call("Tasks.Get", container_id=engine_id, exec_id=exec_id)
+        except EngineUnreachable:
+            raise
+        except EngineNotFound:
+            return exec_id not in (await self.of(engine_id) or {})
+        return bool(answer.process.status == _STOPPED)
+
+
+def _listed(folder: Path) -> Mapping[str, float] | None:
+    """The container's own pipes carry its own id, and are none of a command."""
+    found: dict[str, float] = {}
+    own = folder.parent.name
+    try:
+        places = list(os.scandir(folder))
+    except OSError as error:
+        LOG.debug("action=exec_ids folder=%s result=not readable reason=%s", folder, error)
+        return None
+    for place in places:
+        with contextlib.suppress(OSError):  # removed meanwhile
+            began = place.stat().st_mtime
+            for name in os.listdir(place.path):
+                ident = next((name.removesuffix(end) for end in _STREAMS if name.endswith(end)), "")
+                if ident and ident != own:
+                    found[ident] = began
+    return found
