@@ -97,7 +97,13 @@ async def _wsproxy(parts: Parts, listening: socket.socket, stop: asyncio.Event) 
     from zun.wsproxy import service
 
     try:
-        async with service.serving(parts.conf, parts.db, parts.clock, listening):
+        async with contextlib.AsyncExitStack() as stack:
+            docker = None
+            if parts.conf.websocket_proxy.docker_tcp:
+                from zun import docker_door
+
+                docker = (await stack.enter_async_context(docker_door.opened(parts.conf))).connect
+            await stack.enter_async_context(service.serving(parts.conf, parts.db, parts.clock, listening, docker))
             await stop.wait()
     except ConfigError as error:  # containers are of use without sessions
         LOG.warning("action=wsproxy result=not started reason=%s", error)

@@ -46,13 +46,14 @@ async def test_sessions_that_begin_at_once_are_ended_one_by_one(cri: CriBench) -
 
 
 async def test_sessions_that_end_as_they_begin_do_not_stop_what_others_see(cri: CriBench) -> None:
-    """The size of an attached member's terminal is set by such a session, each time."""
+    """And sizes hold, whoever is attached."""
     member = await cri.running(await cri.capsule(), "sh", tty=True, stdin=True)
     async with cri.pods.attach_session(member, stdin=True) as session:
         screen = Screen(session)
         for height in range(20, 45):
-            async with cri.pods.attach_session(member, stdin=False) as other:
-                await other.resize(height=height, width=80)
+            async with cri.pods.attach_session(member, stdin=False):
+                pass
+            await cri.pods.resize(member, height=height, width=80)
             await session.write(b"echo seen $((1000 + %d))\n" % height)
             await screen.until(b"\r\nseen %d\r\n" % (1000 + height))
 

@@ -29,7 +29,13 @@ def run_proxy(conf: Any) -> None:
     gc.disable()
     from zun.wsproxy import service
 
-    _run(conf, lambda started: service.run(conf, started))
+    async def past_relays(started: Callable[[], None]) -> None:
+        from zun import docker_door
+
+        async with docker_door.opened(conf) as door:
+            await service.run(conf, started, docker=door.connect)
+
+    _run(conf, past_relays if conf.websocket_proxy.docker_tcp else lambda started: service.run(conf, started))
 
 
 def _run(

@@ -116,12 +116,7 @@ class Calls:
     async def resize(self, params: Params) -> None:
         """Terminal of the main process."""
         size = {"height": params["height"], "width": params["width"]}
-        if not params.get(CAPSULE):
-            await self._node.runtime.resize(params["uuid"], **size)
-            return
-        # Engines of capsules take sizes from who is attached, and from nobody else.
-        async with engine_of(self._node).attach_session(params["uuid"], stdin=False) as session:
-            await session.resize(**size)
+        await self._engine(params).resize(params["uuid"], **size)
 
     async def image_exists(self, params: Params) -> bool:
         """Could this node get the image? Asked before a container's row exists. Raises Unavailable when the registry

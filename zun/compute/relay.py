@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
 from websockets.asyncio.server import Server, ServerConnection, serve
@@ -65,6 +66,11 @@ class Relay:
     async def serving(self) -> AsyncIterator[None]:
         """Listens; leaving ends all sessions (1001). Without certificates on a node of several there is none: told, and
         no error. Raises ConfigError for files or an address that cannot be used."""
+        if self._conf.docker_address:
+            self.address = _docker_address(self._conf.docker_address)
+            LOG.warning("action=relay result=off reason=[relay]/docker_address: proxies dial %s", self.address)
+            yield
+            return
         if not self._conf.ca_file and not tls.makes_its_own(self._node.conf):
             LOG.warning(
                 "action=relay result=off reason=[relay]/ca_file, cert_file and key_file are not set: exec and attach in"
@@ -215,6 +221,18 @@ class Relay:
             await node.db.run(lambda found: sessions.end(found, uuid, node.clock.now()))
         except ZunError as error:  # the sweep of old rows takes it
             LOG.warning("action=session session=%s result=end not written reason=%s", uuid, error.message)
+
+
+def _docker_address(given: str) -> str:
+    """What proxies are told. Raises ConfigError."""
+    try:
+        parts = urlsplit(f"//{given}")
+        good = parts.hostname and parts.port and parts.netloc == given and "@" not in given
+    except ValueError:
+        good = False
+    if not good:
+        raise ConfigError(f"[relay]/docker_address '{given}' has to be host:port.")
+    return control.DOCKER + given
 
 
 async def _say(connection: ServerConnection, end: End) -> None:

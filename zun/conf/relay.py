@@ -16,6 +16,11 @@ OPTIONS = [
         " my_ip where that is every address.",
     ),
     cfg.StrOpt(
+        "docker_address",
+        help="host:port of this node's own Docker, which has to demand certificates there. With it there is no relay: proxies"
+        " with [websocket_proxy]/docker_tcp dial Docker themselves. Whoever has such a certificate is root on the node.",
+    ),
+    cfg.StrOpt(
         "ca_file",
         help="CA of the relays' and proxies' certificates. None: one of its own in state_path/relay, where the whole"
         " product is on one machine (transport_url local:// or unix://); else there is no relay.",

@@ -26,6 +26,12 @@ OPTIONS = [
         help="Addresses and subnets of balancers whose X-Forwarded-For and X-Forwarded-Proto are believed.",
     ),
     cfg.BoolOpt("embedded", default=True, help="Run the proxy inside `zun up`; off: by zun-wsproxy, or nowhere."),
+    cfg.BoolOpt(
+        "docker_tcp",
+        default=False,
+        help="Dial Docker itself on nodes with [relay]/docker_address, with [docker]/ca_file, cert_file and key_file, which"
+        " make this process root on each of them. Off: such nodes have no sessions.",
+    ),
     cfg.IntOpt("token_ttl", default=600, min=1, help="Time a session may wait to be opened, seconds."),
     cfg.IntOpt(
         "idle_timeout",

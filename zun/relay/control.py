@@ -9,6 +9,9 @@ import orjson
 PATH = "/v1/sessions/"
 """Followed by the session's uuid."""
 
+DOCKER = "docker+tls://"
+"""Before host:port, where a node has no relay: proxies that may are to dial its Docker themselves."""
+
 LARGEST = 256 * 1024
 """Bytes of the largest frame that is taken; what we send has at most 64 KiB."""
 

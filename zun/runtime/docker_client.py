@@ -82,11 +82,11 @@ class _TCPConnector(_Dropping, aiohttp.TCPConnector):
 class DockerClient:
     """Raw calls to the engine of ``[docker]/api_url``. Safe to use from many tasks at once."""
 
-    def __init__(self, conf: Any, *, plugging: float = 0.0) -> None:
+    def __init__(self, conf: Any, *, plugging: float = 0.0, endpoint: str = "") -> None:
         """``plugging``: seconds that a network plug-in may add to a call, 0 where none is used; it may serve one
-        container at a time."""
+        container at a time. ``endpoint``: another than the configured one."""
         section = conf.docker
-        self.endpoint: str = section.api_url
+        self.endpoint: str = endpoint or section.api_url
         self.deadline = float(section.default_timeout)
         self.plugging = plugging
         self.version: tuple[int, int] = (0, 0)

@@ -201,6 +201,9 @@ class DockerPods:
     def attach_session(self, uuid: str, *, stdin: bool) -> AbstractAsyncContextManager[Session]:
         return self._members.attach_session(uuid, stdin=stdin)
 
+    async def resize(self, uuid: str, *, height: int, width: int) -> None:
+        await self._members.resize(uuid, height=height, width=width)
+
     async def stats(self, uuid: str) -> Stats:
         if (await self._present(uuid)).state != "running":
             raise EngineConflict(f"Container {uuid} is not running")

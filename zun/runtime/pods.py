@@ -206,6 +206,10 @@ class Pods(Protocol):
         """As ``Runtime.attach_session``."""
         ...
 
+    async def resize(self, uuid: str, *, height: int, width: int) -> None:
+        """Terminal of the member's own program, in characters. Raises EngineConflict when it does not run."""
+        ...
+
     async def stats(self, uuid: str) -> Stats: ...
 
     def events(self) -> AsyncIterator[Event]:

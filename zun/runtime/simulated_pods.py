@@ -249,6 +249,11 @@ class SimulatedPods(SessionCalls, SimulatedEngine):
             raise EngineConflict(f"the command ran longer than the limit of {timeout:g} seconds") from None
 
     @faulty
+    async def resize(self, uuid: str, *, height: int, width: int) -> None:
+        self._running(uuid)
+        self.sessions.resize(uuid, height, width)
+
+    @faulty
     async def stats(self, uuid: str) -> Stats:
         member = self._running(uuid)
         return Stats(1.0, 8.0, float(member.spec.memory_mib or 1024), 0, 0, 0, 0)

@@ -161,6 +161,12 @@ class SimulatedSessions:
             self._later(session.end_command())
             self._later(session.over())
 
+    def resize(self, uuid: str, height: int, width: int) -> None:
+        """The container's own terminal."""
+        for session in self._of(uuid):
+            if session.program is None and session.tty:
+                session.size = (height, width)
+
     def forget(self, exec_id: str) -> None:
         """It is not to run any more; again, or of one that is not known, is success."""
         self._asked.pop(exec_id, None)

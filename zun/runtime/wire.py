@@ -10,6 +10,9 @@ from typing import cast
 
 from zun.runtime.sessions import PIECE
 
+_KEEP_ALIVE = ((socket.TCP_KEEPIDLE, 20), (socket.TCP_KEEPINTVL, 20), (socket.TCP_KEEPCNT, 2))
+"""Seconds, and how often: a machine that is gone without a word is noticed after a minute."""
+
 
 class WireClosed(Exception):
     """The other side has ended or broken the connection; the text says why, where anything is known."""
@@ -42,6 +45,9 @@ class Wire(asyncio.BufferedProtocol):
         _, made = await asyncio.get_running_loop().create_connection(cls, host, port, ssl=tls)
         made._socket().setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         made._socket().setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, PIECE)  # the kernel would take megabytes ahead
+        made._socket().setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in _KEEP_ALIVE:
+            made._socket().setsockopt(socket.IPPROTO_TCP, option, value)
         return made
 
     async def read(self, most: int = PIECE) -> bytes:

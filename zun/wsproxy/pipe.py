@@ -16,6 +16,7 @@ from zun.domain.session import Session, SessionKind
 from zun.relay import control
 from zun.relay.first import first_of
 from zun.wsproxy.ending import BAD_DATA, GOING_AWAY, LOST, NORMAL, REFUSED, End
+from zun.wsproxy.far import Far
 from zun.wsproxy.framing import BadFrame, Eof, Event, Framing, Pause
 from zun.wsproxy.utf8 import WholeCharacters
 from zun.wsproxy.watch import Limits, Watch
@@ -34,9 +35,7 @@ class _RelayClosed(Exception):
 class Pipe:
     """``run`` returns when either side is done; it closes neither."""
 
-    def __init__(
-        self, session: Session, client: Connection, relay: Connection, framing: Framing, limits: Limits
-    ) -> None:
+    def __init__(self, session: Session, client: Connection, relay: Far, framing: Framing, limits: Limits) -> None:
         self._session = session
         self._client = client
         self._relay = relay

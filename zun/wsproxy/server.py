@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
-from websockets.asyncio.client import ClientConnection
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import NegotiationError
 from websockets.http11 import Request, Response
@@ -28,6 +27,7 @@ from zun.wsproxy import audit, framing, origin
 from zun.wsproxy.admission import NotAdmitted, Wanted, admit
 from zun.wsproxy.console import Console
 from zun.wsproxy.ending import GOING_AWAY, LOST, End
+from zun.wsproxy.far import Far
 from zun.wsproxy.pipe import PIECE, Pipe
 from zun.wsproxy.watch import Limits
 
@@ -38,7 +38,7 @@ _DRAIN_SECONDS = 120.0
 """A slow reader is given so long for the last of a session that ended."""
 _BACKLOG = 1024
 
-Connect = Callable[[Session, str], Awaitable[ClientConnection]]
+Connect = Callable[[Session, str], Awaitable[Far]]
 """To the relay at an address, for a session. Raises ``RelayUnreachable``."""
 
 

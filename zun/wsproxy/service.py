@@ -13,22 +13,26 @@ from typing import Any
 from zun import stopping
 from zun.conf import ConfigError
 from zun.domain.clock import Clock, SystemClock
-from zun.relay import tls
+from zun.domain.session import Session
+from zun.relay import control, tls
 from zun.store.database import Database
+from zun.wsproxy.ending import LOST, End
+from zun.wsproxy.far import Far
 from zun.wsproxy.relay_link import RelayLink
-from zun.wsproxy.server import Proxy
+from zun.wsproxy.server import Connect, Proxy, RelayUnreachable
 
 LOG = logging.getLogger(__name__)
 
 
-async def run(conf: Any, ready: Callable[[], None] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT. Raises ConfigError, DatabaseUnavailable, or OSError when the port is taken."""
+async def run(conf: Any, ready: Callable[[], None] | None = None, *, docker: Connect | None = None) -> None:
+    """Serve until SIGTERM or SIGINT. ``docker``: the way past relays, where it is wanted. Raises ConfigError,
+    DatabaseUnavailable, or OSError when the port is taken."""
     stop = asyncio.Event()
     db = Database.of(conf)
     try:
         with listen(conf) as listening, stopping.on_signals(stop):
             await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
-            async with serving(conf, db, SystemClock(), listening):
+            async with serving(conf, db, SystemClock(), listening, docker):
                 if ready is not None:
                     ready()
                 await stop.wait()
@@ -37,15 +41,30 @@ async def run(conf: Any, ready: Callable[[], None] | None = None) -> None:
 
 
 @asynccontextmanager
-async def serving(conf: Any, db: Database, clock: Clock, listening: socket.socket) -> AsyncIterator[None]:
+async def serving(
+    conf: Any, db: Database, clock: Clock, listening: socket.socket, docker: Connect | None = None
+) -> AsyncIterator[None]:
     """Takes sessions meanwhile. Raises ConfigError for certificates that are missing or cannot be used."""
     section = conf.websocket_proxy
     link = RelayLink(lambda: tls.proxy_context(conf), section.connect_timeout)
     try:
         await link.prepare()
     except tls.NoCertificates as error:
-        raise ConfigError(f"{error}.") from error
-    proxy = Proxy(conf, db, clock, link.connect)
+        if docker is None or conf.relay.ca_file:
+            raise ConfigError(f"{error}.") from error
+        LOG.warning("action=wsproxy result=nodes with a relay have no sessions reason=%s", error)
+
+    async def connect(session: Session, address: str) -> Far:
+        if not address.startswith(control.DOCKER):
+            return await link.connect(session, address)
+        if docker is None:
+            LOG.warning(
+                "action=session session=%s docker=%s result=[websocket_proxy]/docker_tcp is off", session.uuid, address
+            )
+            raise RelayUnreachable(End(LOST, "The node of the container has no relay.", "lost"))
+        return await docker(session, address.removeprefix(control.DOCKER))
+
+    proxy = Proxy(conf, db, clock, connect)
     async with proxy.serving(listening, own_tls(conf)):
         LOG.info(
             "action=wsproxy listen=%s port=%s url=%s result=ready",

@@ -12,6 +12,7 @@ from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
 from zun.wsproxy.ending import LOST, NORMAL, REFUSED, End
+from zun.wsproxy.far import Far
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,7 @@ class Limits:
 class _Side:
     """Pings of one connection. While its reading or our writing stands still by back-pressure, no answer is awaited."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection | Far) -> None:
         self._connection = connection
         self._pong: Awaitable[float] | None = None
         self._sent = 0.0
@@ -57,7 +58,7 @@ class _Side:
 class Watch:
     """Told of traffic by the pipe; ``run_to_end`` returns when the session has to end."""
 
-    def __init__(self, client: Connection, relay: Connection, limits: Limits) -> None:
+    def __init__(self, client: Connection, relay: Far, limits: Limits) -> None:
         self._client = _Side(client)
         self._relay = _Side(relay)
         self._limits = limits

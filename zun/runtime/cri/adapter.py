@@ -195,6 +195,12 @@ class CriPods:
         async with streams.attach(self._client, row.id, tty=tty, stdin=stdin) as session:
             yield session
 
+    async def resize(self, uuid: str, *, height: int, width: int) -> None:
+        row = await self._members.running(uuid)
+        if not await self._task_execs.resize(row.id, height=height, width=width):
+            async with self.attach_session(uuid, stdin=False) as session:
+                await session.resize(height=height, width=width)
+
     async def stats(self, uuid: str) -> Stats:
         row = await self._members.running(uuid)
         groups = await self._sandboxes.groups()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import os
 import signal
@@ -24,9 +23,10 @@ _STREAMS = ("-stdin", "-stdout", "-stderr")
 _STOPPED = 3
 _ENDS_WITHIN = 10.0
 """Seconds that a shim has to end a command."""
-_PAUSE = 0.3
-_SIGNALS = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
-"""One after another, as a terminal that is closed does first. Some shims cannot pass on the last one."""
+_PAUSE = 0.1
+_SIGNALS = ((signal.SIGHUP, 1.5), (signal.SIGTERM, 1.5), (signal.SIGKILL, _ENDS_WITHIN))
+"""One after another, as a terminal that is closed does first, and the seconds that each has: some shims cannot pass on
+the last one."""
 
 
 class TaskExecs:
@@ -46,16 +46,27 @@ class TaskExecs:
     async def end(self, engine_id: str, exec_id: str) -> bool:
         """Signals, until it is over; one that is gone is. False: its shim did not manage. Never raises."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + _ENDS_WITHIN
-        signals = itertools.chain(_SIGNALS, itertools.repeat(signal.SIGKILL))
-        while loop.time() < until:
-            with contextlib.suppress(EngineError):
-                if await self._over(engine_id, exec_id):
-                    return True
-                number = next(signals)
-                await self._client.call("Tasks.Kill", container_id=engine_id, exec_id=exec_id, signal=number)
-            await asyncio.sleep(_PAUSE)
+        for number, seconds in _SIGNALS:
+            until, told = loop.time() + seconds, False
+            while loop.time() < until:
+                with contextlib.suppress(
+                    EngineError
+                ):  # of one that has not begun, or has just ended: seen the next time
+                    if await self._over(engine_id, exec_id):
+                        return True
+                    if not told:
+                        await self._client.call("Tasks.Kill", container_id=engine_id, exec_id=exec_id, signal=number)
+                        told = True
+                await asyncio.sleep(_PAUSE)
         return False
+
+    async def resize(self, engine_id: str, *, height: int, width: int) -> bool:
+        """The terminal of the container's own program; False where only who is attached can. Raises the port's
+        errors."""
+        if (await self._client.connect()).name != "containerd":
+            return False
+        await self._client.call("Tasks.ResizePty", container_id=engine_id, height=height, width=width)
+        return True
 
     async def _over(self, engine_id: str, exec_id: str) -> bool:
         """Has it ended? One that has not begun yet is not known either, but has its pipes."""
