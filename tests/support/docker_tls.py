@@ -8,7 +8,7 @@ import ipaddress
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from cryptography import x509
@@ -58,7 +58,8 @@ class Endpoint:
     url: str
     server: Pair
     client: Pair
-    _writers: list[asyncio.StreamWriter] = field(default_factory=list)
+    _door: asyncio.Server
+    _writers: list[asyncio.StreamWriter]
 
     @property
     def options(self) -> dict[str, str]:
@@ -67,7 +68,8 @@ class Endpoint:
         return {name: str(path) for name, path in files.items()}
 
     def cut(self) -> None:
-        """All connections are lost."""
+        """All connections are lost, and nobody listens any more."""
+        self._door.close()
         for writer in self._writers:
             writer.transport.abort()
 
@@ -103,7 +105,7 @@ async def docker_tls(folder: Path) -> AsyncIterator[Endpoint]:
 
     door = await asyncio.start_server(enter, "127.0.0.1", 0, ssl=context)
     try:
-        yield Endpoint(f"tcp://127.0.0.1:{door.sockets[0].getsockname()[1]}", server, client, writers)
+        yield Endpoint(f"tcp://127.0.0.1:{door.sockets[0].getsockname()[1]}", server, client, door, writers)
     finally:
         door.close()
         for writer in writers:
