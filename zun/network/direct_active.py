@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Collection
 
 from zun.domain.errors import NetworkSetupFailed, ZunError
@@ -27,6 +28,8 @@ class ActivePorts:
         self._news = asyncio.Condition()
         self._poller: asyncio.Task[None] | None = None
         self._pause = _FIRST
+        self._took = 0.0
+        """Seconds that the last answer took: a Neutron that makes ports for many is not asked more often than that."""
         self._trouble = ""
         """Why the last question had no answer."""
 
@@ -43,6 +46,7 @@ class ActivePorts:
             self._waiting[port] = self._waiting.get(port, 0) + 1
         self._pause = _FIRST
         if self._poller is None or self._poller.done():
+            self._took = 0.0
             self._poller = asyncio.create_task(self._poll(), name="active-ports")
         try:
             async with asyncio.timeout(seconds), self._news:
@@ -66,14 +70,17 @@ class ActivePorts:
 
     async def _poll(self) -> None:
         while self._waiting:
-            await asyncio.sleep(self._pause)
+            await asyncio.sleep(max(self._pause, min(self._took, _LONGEST)))
             self._pause = min(self._pause * 1.4, _LONGEST)
+            begun = time.monotonic()
             try:
                 rows = await self._api.statuses(sorted(set(self._waiting) - self._active))
             except (ZunError, Refused) as error:  # asked again; who waits has a deadline
                 LOG.warning("action=wait-active result=failed reason=%s", error)
                 self._trouble = str(error)
                 continue
+            finally:
+                self._took = time.monotonic() - begun
             self._trouble = ""
             self._active.update(ident for ident, status in rows.items() if status == "ACTIVE")
             async with self._news:
