@@ -15,7 +15,7 @@ from zun.domain.errors import InvalidParameterValue, InvalidValue
 PARAMETERS = frozenset({"limit", "marker", "sort_key", "sort_dir", "expand", "resource_url", "all_projects"})
 DOCUMENTED = ("limit", "marker", "sort_key", "sort_dir")
 """Names for ``Route.parameters``."""
-_NOT_REPEATED = frozenset({"limit", "marker", "sort_key", "sort_dir", "expand", "resource_url"})
+_NOT_REPEATED = frozenset({"limit", "marker", "after", "sort_key", "sort_dir", "expand", "resource_url"})
 _DIGITS = re.compile(r"[0-9]{1,18}")
 
 
@@ -57,13 +57,18 @@ def read(call: Call, sortable: Collection[str], default_key: str = "id") -> Want
     return Wanted(limit, last(call, "marker") or None, sort_key, sort_dir)
 
 
-def next_link(call: Call, collection: str, wanted: Wanted, count: int, marker: str | None) -> str | None:
-    """URL of the page behind ``marker`` when this one (``count`` rows) is full; filters are repeated."""
+def next_link(
+    call: Call, collection: str, wanted: Wanted, count: int, marker: str | None, after: str | None = None
+) -> str | None:
+    """URL of the page behind ``marker`` when this one (``count`` rows) is full; filters are repeated. ``after``: the
+    marker's place (``zun.api.place``)."""
     if marker is None or count < wanted.limit:
         return None
     pairs = [("sort_key", wanted.sort_key), ("sort_dir", wanted.sort_dir), ("limit", str(wanted.limit))]
     pairs += [(name, value) for name, values in call.query.items() if name not in _NOT_REPEATED for value in values]
     pairs.append(("marker", marker))
+    if after is not None:
+        pairs.append(("after", after))
     return f"{call.base_url}/v1/{collection}?{urlencode(pairs)}"
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import unquote_to_bytes
 
 from zun.api.call import Version
 from zun.api.table import Route
+
+_UUID_JSON = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\.json")
 
 
 @dataclass(slots=True)
@@ -83,7 +86,8 @@ class Router:
         node.names[route.method] = names
 
     def find(self, parts: Sequence[str]) -> Match | None:
-        """Literal segments win over parameters; ``.json`` is taken off a literal last segment only."""
+        """Literal segments win over parameters; ``.json`` is taken off a last segment that is a literal or a uuid.
+        Names keep it."""
         values: list[str] = []
         node = _walk(self._root, parts, 0, values)
         return Match(node.methods, node.names, values) if node else None
@@ -101,7 +105,7 @@ def _walk(node: _Node, parts: Sequence[str], index: int, values: list[str]) -> _
         if found:
             return found
     if node.parameter is not None:
-        values.append(part)
+        values.append(part[:-5] if index == len(parts) - 1 and _UUID_JSON.fullmatch(part) else part)
         found = _walk(node.parameter, parts, index + 1, values)
         if found:
             return found

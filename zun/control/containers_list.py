@@ -32,11 +32,14 @@ async def page(
     filters: Mapping[str, Sequence[Any]],
     *,
     all_projects: bool,
+    after: tuple[int, Any] | None = None,
 ) -> Sequence[Mapping[str, Any]]:
-    """Rows as ``store.containers.page`` gives them. Raises ContainerNotFound for an unknown marker."""
+    """Rows as ``store.containers.page`` gives them; ``after`` (id and value sorted by) is the marker's place, and the
+    marker is not looked for then. Raises ContainerNotFound for an unknown marker."""
     wanted = store.Page(
         limit=place.limit,
         marker=place.marker,
+        after=after,
         sort_key=place.sort_key,
         descending=place.descending,
         filters=filters,

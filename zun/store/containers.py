@@ -29,6 +29,13 @@ SORTABLE = frozenset(
 )  # fmt: skip
 """Columns a list may be sorted by; nothing secret, nothing unbounded."""
 
+
+def kind_of(name: str) -> type:
+    """The Python type of a column."""
+    kind: type = containers.c[name].type.python_type
+    return kind
+
+
 FILTERS = ("name", "image", "project_id", "user_id", "memory", "host", "task_state", "status", "auto_remove")
 
 
@@ -82,6 +89,8 @@ class Page:
 
     limit: int
     marker: str | None = None
+    after: tuple[int, Any] | None = None
+    """Id and value of ``sort_key`` of the row before the page; the marker is not read then."""
     sort_key: str = "id"
     descending: bool = False
     filters: Mapping[str, Sequence[Any]] = dataclasses.field(default_factory=dict)
@@ -114,7 +123,10 @@ async def page(connection: AsyncConnection, wanted: Page) -> Sequence[Mapping[st
     conditions = list(only)
     for name, values in wanted.filters.items():
         conditions.append(containers.c[name].in_(values))
-    if wanted.marker:
+    if wanted.after is not None:
+        row_id, value = wanted.after
+        conditions.append(_after(key, value, row_id, wanted.descending))
+    elif wanted.marker:
         found = (
             await connection.execute(
                 sa.select(containers.c.id, key.label("key")).where(containers.c.uuid == wanted.marker, *only)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zun.api import paging
+from zun.api import paging, place
 from zun.api.call import Answer, Call, Version
 from zun.api.schemas import listing
 from zun.api.table import Route
@@ -20,21 +20,26 @@ from zun.control.containers_list import page
 from zun.control.containers_lookup import host_silence
 from zun.domain.errors import InvalidParamInVersion, InvalidValue
 from zun.domain.lifecycle import Status, require
-from zun.store.containers import FILTERS, SORTABLE
+from zun.store.containers import FILTERS, SORTABLE, kind_of
 
 
 async def list_containers(call: Call) -> Answer:
     """One page. The hot path: no query per row, JSON columns are passed through as text."""
-    paging.refuse_unknown(call, FILTERS)
+    paging.refuse_unknown(call, (*FILTERS, "after"))
     all_projects = paging.free_boolean(call, "all_projects")
     if all_projects:
         call.policy.enforce("container:get_all_all_projects", call.caller)
     wanted = paging.read(call, SORTABLE)
     filters = {name: _filter_values(name, call.query[name]) for name in FILTERS if name in call.query}
     _require_visible(call, [*filters, wanted.sort_key])
-    rows = await page(call.control, call.caller, wanted, filters, all_projects=all_projects)
-    view = ListView(call)
-    following = paging.next_link(call, "containers", wanted, len(rows), rows[-1]["uuid"] if rows else None)
+    text = paging.last(call, "after")
+    after = place.read(text, kind_of(wanted.sort_key)) if text else None
+    rows = await page(call.control, call.caller, wanted, filters, all_projects=all_projects, after=after)
+    view, final = ListView(call), rows[-1] if rows else None
+    following = None
+    if final is not None:
+        behind = place.write(final["id"], final[wanted.sort_key])
+        following = paging.next_link(call, "containers", wanted, len(rows), final["uuid"], behind)
     return Answer({"containers": [view.item(row) for row in rows], "next": following})
 
 
@@ -124,7 +129,7 @@ ROUTES: list[Route] = [
     Route(
         "GET", "/containers", "container.list", list_containers, policy="container:get_all",
         answer=listing("containers", ITEM, optional=OPTIONAL), summary="List containers", raises=(404,),
-        parameters=(*paging.DOCUMENTED, "all_projects", *FILTERS),
+        parameters=(*paging.DOCUMENTED, "after", "all_projects", *FILTERS),
     ),
     Route(
         "POST", "/containers", "container.create", container_create.create, 202, policy="container:create",
