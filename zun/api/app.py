@@ -30,6 +30,7 @@ _CORS_REQUEST = (
     "X-OpenStack-Request-ID",
     "X-Server-Management-Url",
     "OpenStack-API-Version",
+    "Idempotency-Key",
 )
 _CORS_EXPOSED = (
     "X-Auth-Token",
@@ -41,6 +42,7 @@ _CORS_EXPOSED = (
     "OpenStack-API-Minimum-Version",
     "OpenStack-API-Maximum-Version",
     "Location",
+    "Idempotency-Replayed",
 )
 
 

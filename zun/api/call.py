@@ -64,6 +64,8 @@ class Call:
     """The JSON object (or form) of the body; {} when none."""
     args: Any = None
     """Instance of the route's model, validated from body and query merged; None without a model."""
+    operation: str = ""
+    """``Route.operation``."""
     headers: Mapping[str, str] = field(default_factory=dict)
     """Those of the request that the route names (``Route.headers``), by that name."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)

@@ -222,6 +222,7 @@ class Endpoint:
             path=path,
             query=query,
             body=body,
+            operation=route.operation,
             headers=_named(request, route),
             stopping=self._stopping,
             gone=request.gone,

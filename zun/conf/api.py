@@ -30,6 +30,13 @@ OPTIONS = [
     ),
     cfg.IntOpt("parallel_archives", default=4, min=1, help="Archives one API process takes in at once."),
     cfg.FloatOpt("body_timeout", default=60.0, min=0.1, help="Longest time for the body of a request, seconds."),
+    cfg.IntOpt(
+        "idempotency_key_ttl",
+        default=24 * 3600,
+        min=60,
+        max=30 * 24 * 3600,
+        help="How long the answer to a create with an Idempotency-Key is kept, seconds.",
+    ),
     cfg.BoolOpt("enable_image_validation", default=False, help="Ask whether the image exists before creating."),
     cfg.StrOpt(
         "healthcheck_disable_file",

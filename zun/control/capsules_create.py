@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -44,7 +44,11 @@ async def check_quota(control: Control, new: NewCapsule) -> None:
         await container_quota.check(connection, control.conf, new.capsule.project_id, _amounts(new))
 
 
-async def create(control: Control, asked: Asked, new: NewCapsule) -> NewCapsule:
+Also = Callable[[AsyncConnection, NewCapsule], Awaitable[None]]
+"""What else is written in the transaction of the rows; called several times perhaps, does database calls only."""
+
+
+async def create(control: Control, asked: Asked, new: NewCapsule, also: Also | None = None) -> NewCapsule:
     """The rows as stored: ``Creating`` on their host, or ``Error`` when no host can take the capsule (S2.2–S2.5).
 
     Raises OverQuota, ImageNotFound, the errors of volumes, and Unavailable; then nothing of the request is left.
@@ -53,7 +57,7 @@ async def create(control: Control, asked: Asked, new: NewCapsule) -> NewCapsule:
     try:
         selection = await place(control, new.capsule)
     except NoValidHost as reason:
-        return await _record_refused(control, asked, new, mappings, reason)
+        return await _record_refused(control, asked, new, mappings, reason, also)
     except BaseException:
         await capsules_volumes.discard(control, mappings)
         raise
@@ -61,7 +65,7 @@ async def create(control: Control, asked: Asked, new: NewCapsule) -> NewCapsule:
     try:
         for image in {member.image: member for member in placed.members}.values():
             await require_image(control, image, selection.host)
-        await _record_placed(control, asked, placed, mappings, selection.host)
+        await _record_placed(control, asked, placed, mappings, selection.host, also)
     except BaseException:
         await _take_back(control, new.capsule, mappings)
         raise
@@ -70,7 +74,12 @@ async def create(control: Control, asked: Asked, new: NewCapsule) -> NewCapsule:
 
 
 async def _record_placed(
-    control: Control, asked: Asked, new: NewCapsule, mappings: Sequence[VolumeMapping], host: str
+    control: Control,
+    asked: Asked,
+    new: NewCapsule,
+    mappings: Sequence[VolumeMapping],
+    host: str,
+    also: Also | None,
 ) -> None:
     waits = any(member.container_type == Type.INIT for member in new.members)
     more = control.conf.compute.capsule_init_timeout if waits else 0
@@ -87,12 +96,19 @@ async def _record_placed(
             params={CAPSULE: True, "run": False},
             more_seconds=more,
         )
+        if also is not None:
+            await also(connection, new)
 
     await control.db.run(record)
 
 
 async def _record_refused(
-    control: Control, asked: Asked, new: NewCapsule, mappings: Sequence[VolumeMapping], reason: NoValidHost
+    control: Control,
+    asked: Asked,
+    new: NewCapsule,
+    mappings: Sequence[VolumeMapping],
+    reason: NoValidHost,
+    also: Also | None,
 ) -> NewCapsule:
     """No host: the rows say so, and the action with what the scheduler found."""
     left = await capsules_volumes.discard(control, mappings)
@@ -103,6 +119,8 @@ async def _record_refused(
         await note_ended(
             connection, control, asked, refused.capsule, Kind.CREATE, step="schedule", error=reason.message
         )
+        if also is not None:
+            await also(connection, refused)
 
     await control.db.run(record)
     return refused

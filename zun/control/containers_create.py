@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,8 @@ class NewContainer:
     run: bool = False
     host: str | None = None
     """The host asked for by name."""
+    registry: str | None = None
+    """The uuid of the registry that ``container.registry_id`` names."""
 
 
 async def check_quota(control: Control, container: Container) -> None:
@@ -50,7 +52,11 @@ async def check_quota(control: Control, container: Container) -> None:
         await container_quota.check(connection, control.conf, container.project_id, container.quota)
 
 
-async def create(control: Control, asked: Asked, new: NewContainer) -> Container:
+Also = Callable[[AsyncConnection, Container], Awaitable[None]]
+"""What else is written in the transaction of the row; called several times perhaps, does database calls only."""
+
+
+async def create(control: Control, asked: Asked, new: NewContainer, also: Also | None = None) -> Container:
     """The row as stored: ``Creating`` on its host, or ``Error`` when no host can take it (S1.11).
 
     Raises RequestedHostNotFound, ImageNotFound, OverQuota, ContainerAlreadyExists, the errors of volumes, and
@@ -63,13 +69,13 @@ async def create(control: Control, asked: Asked, new: NewContainer) -> Container
     try:
         selection = await place(control, container, new.host)
     except NoValidHost as reason:
-        return await _record_refused(control, asked, container, mappings, reason)
+        return await _record_refused(control, asked, container, mappings, reason, also)
     except BaseException:
         await container_volumes.discard(control, mappings)
         raise
     try:
         await require_image(control, container, selection.host)
-        placed = await _record_placed(control, asked, new, container, mappings, selection)
+        placed = await _record_placed(control, asked, new, container, mappings, selection, also)
     except BaseException:
         await _take_back(control, container, mappings)
         raise
@@ -84,6 +90,7 @@ async def _record_placed(
     container: Container,
     mappings: Sequence[VolumeMapping],
     selection: Selection,
+    also: Also | None,
 ) -> Container:
     """Row, quota, mounts and the operation at once: all of it or nothing. The host is known from now on (S1.19)."""
     row = dataclasses.replace(
@@ -97,13 +104,20 @@ async def _record_placed(
     async def record(connection: AsyncConnection) -> None:
         await _insert(connection, control, row, mappings)
         await queue(connection, control, asked, row, Kind.CREATE, host=selection.host, params={"run": new.run})
+        if also is not None:
+            await also(connection, row)
 
     await control.db.run(record)
     return row
 
 
 async def _record_refused(
-    control: Control, asked: Asked, container: Container, mappings: Sequence[VolumeMapping], reason: NoValidHost
+    control: Control,
+    asked: Asked,
+    container: Container,
+    mappings: Sequence[VolumeMapping],
+    reason: NoValidHost,
+    also: Also | None,
 ) -> Container:
     """No host: the row says so, and the action with what the scheduler found (S1.10, S1.11, S1.13)."""
     left = await container_volumes.discard(control, mappings)
@@ -112,6 +126,8 @@ async def _record_refused(
     async def record(connection: AsyncConnection) -> None:
         await _insert(connection, control, row, left)
         await note_ended(connection, control, asked, row, Kind.CREATE, step="schedule", error=reason.message)
+        if also is not None:
+            await also(connection, row)
 
     await control.db.run(record)
     return row

@@ -21,7 +21,7 @@ from zun.domain.container import Container, Type
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Status
 from zun.domain.operation import CAPSULE, Kind, Operation
-from zun.store import capsules, containers, images, leases, operations, sessions, volume_mappings
+from zun.store import capsules, containers, idempotency, images, leases, operations, sessions, volume_mappings
 
 LOG = logging.getLogger(__name__)
 
@@ -78,9 +78,10 @@ async def reap_once(control: Control, owner: str) -> str:
     pruned = await _prune(control)
     async with control.db.write() as connection:
         forgotten = await sessions.sweep(connection, now)
+        keys = await idempotency.sweep(connection, now)
     return (
         f"Ended {ended} operations, gave {extended} more time, swept {swept} volumes and {forgotten} sessions, "
-        f"forgot {pruned} old actions."
+        f"forgot {pruned} old actions and {keys} keys of requests."
     )
 
 

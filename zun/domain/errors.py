@@ -11,7 +11,8 @@
     ├── NotFound (404)         ContainerNotFound, NetworkNotFound, VolumeNotFound, RegistryNotFound, …
     ├── NotAcceptable (406), UnsupportedMediaType (415), MethodNotAllowed (405), RequestTimeout (408),
     │                          RequestTooLarge (413)
-    ├── Conflict (409)         InvalidStateException, ContainerAlreadyExists, ContainerHostNotUp
+    ├── Conflict (409)         InvalidStateException, ContainerAlreadyExists, ContainerHostNotUp,
+    │                          IdempotencyKeyReused, …
     ├── Unavailable (503)      something the product needs does not answer; a retry can help
     └── NodeError              faults of the node's own work; their text becomes ``status_reason``
         └── EngineError, EngineUnreachable, ImagePullFailed, DiskQuotaUnsupported, ClaimFailed, …
@@ -282,6 +283,22 @@ class InvalidStateException(Conflict):
 
     def __init__(self, operation: str, uuid: str, status: str) -> None:
         super().__init__(f"Cannot {operation} container {uuid} in {status} state")
+
+
+class IdempotencyKeyReused(Conflict):
+    """The key came with another request before."""
+
+    def __init__(self) -> None:
+        super().__init__("The Idempotency-Key was used for another request: version, query or body differ.")
+
+
+class IdempotencyKeyInUse(Conflict):
+    """The same request is still at work."""
+
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("A request with this Idempotency-Key is still at work. Send it again later.")
 
 
 class ContainerAlreadyExists(Conflict):

@@ -11,8 +11,9 @@ from zun.store.columns import real as _real
 from zun.store.columns import row_id as _id
 from zun.store.columns import table as _table
 from zun.store.columns import when as _when
+from zun.store.request_tables import idempotency_keys
 
-__all__ = ["Json", "metadata"]
+__all__ = ["Json", "idempotency_keys", "metadata"]
 
 containers = _table(
     "containers",
@@ -129,6 +130,7 @@ operation_events = _table(
     sa.Column("finish_time", _when()),
     sa.Column("result", sa.String(16)),
     sa.Column("traceback", _long()),
+    sa.Column("code", sa.String(64)),  # kind of the error: its class in words
     sa.Column("progress", Json),
 )
 

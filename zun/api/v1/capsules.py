@@ -6,7 +6,9 @@ from dataclasses import asdict
 from typing import Any
 from uuid import uuid4
 
-from zun.api import paging
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.api import idempotent, paging
 from zun.api.call import Answer, Call, Version
 from zun.api.schemas import listing, obj
 from zun.api.table import Route
@@ -17,6 +19,7 @@ from zun.api.views import location
 from zun.control import capsules_create as control
 from zun.control import capsules_lookup, capsules_values, container_names, containers_delete
 from zun.control.containers_lookup import host_silence
+from zun.control.idempotency import Claim
 from zun.domain import capsule as domain
 from zun.domain.container import Container
 from zun.domain.errors import Forbidden
@@ -27,7 +30,19 @@ _RULE = "capsule"
 
 async def create(call: Call) -> Answer:
     """202 with the new capsule; also when no host can take it, then it is ``Error`` (S2.1, S2.5)."""
-    made = await control.create(call.control, asked(call), await _checked(call))
+    return await idempotent.once(call, _create)
+
+
+async def _create(call: Call, claim: Claim | None) -> Answer:
+    async def keep(connection: AsyncConnection, made: control.NewCapsule) -> None:
+        if claim is not None:
+            await claim.keep(connection, made.capsule.uuid, idempotent.kept(_answer(call, made)))
+
+    new = await _checked(call)
+    return _answer(call, await control.create(call.control, asked(call), new, None if claim is None else keep))
+
+
+def _answer(call: Call, made: control.NewCapsule) -> Answer:
     body = views.single(call, made.capsule, made.members, fresh=True)
     return Answer(body, headers=location(call, "capsules", made.capsule.uuid))
 
@@ -146,7 +161,7 @@ def _routes() -> list[Route]:
             Route(
                 "POST", "/capsules", "capsule.create", create, 202, policy=f"{_RULE}:create", model=models.create,
                 json_only=True, answer=one, summary="Create a capsule and run it", raises=(404, 409), locates=True,
-                example=_EXAMPLE, **versions,
+                example=_EXAMPLE, headers=(idempotent.HEADER,), **versions,
             ),
             Route(
                 "GET", _ONE, "capsule.show", show, answer=one, summary="Show a capsule", raises=(404, 409),

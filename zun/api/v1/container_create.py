@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from zun.api import idempotent
 from zun.api.call import Answer, Call, Version
 from zun.api.v1 import container_views
 from zun.api.v1.container_find import asked
@@ -17,6 +20,7 @@ from zun.control import container_image, container_names, registries
 from zun.control import container_values as values
 from zun.control import containers_create as control
 from zun.control.containers_create import NewContainer
+from zun.control.idempotency import Claim
 from zun.domain import pci
 from zun.domain.container import Container
 from zun.domain.errors import Forbidden, InvalidParamInVersion, InvalidValue, SchemaValidationError, ValidationError
@@ -29,9 +33,22 @@ _RULE = "container:create"
 
 async def create(call: Call) -> Answer:
     """202 with the new row; also when no host can take it, then it is ``Error`` (S1.11, S1.15)."""
+    return await idempotent.once(call, _create)
+
+
+async def _create(call: Call, claim: Claim | None) -> Answer:
     new = await checked(call)
-    row = await control.create(call.control, asked(call), new)
-    body = await container_views.single(call, row, fresh=True)
+
+    async def keep(connection: AsyncConnection, row: Container) -> None:
+        if claim is not None:
+            await claim.keep(connection, row.uuid, idempotent.kept(_answer(call, row, new.registry)))
+
+    row = await control.create(call.control, asked(call), new, None if claim is None else keep)
+    return _answer(call, row, new.registry)
+
+
+def _answer(call: Call, row: Container, registry: str | None) -> Answer:
+    body = container_views.view(call, row, registry, fresh=True)
     return Answer(body, headers=location(call, "containers", row.uuid))
 
 
@@ -71,7 +88,8 @@ async def checked(call: Call) -> NewContainer:
         registry_id=registry["id"] if registry else None,
         image_uuid=await container_image.resolve(call.control, call.caller, container.image_driver, args.image),
     )
-    return NewContainer(container, mounts, run=args.run, host=host)
+    shown = registry["uuid"] if registry else None
+    return NewContainer(container, mounts, run=args.run, host=host, registry=shown)
 
 
 async def _plain_values(call: Call, args: CreateLatest) -> Container:

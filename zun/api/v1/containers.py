@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from zun.api import paging, place
+from zun.api import idempotent, paging, place
 from zun.api.call import Answer, Call, Version
 from zun.api.schemas import listing
 from zun.api.table import Route
@@ -134,7 +134,7 @@ ROUTES: list[Route] = [
     Route(
         "POST", "/containers", "container.create", container_create.create, 202, policy="container:create",
         model=models.create, json_only=True, answer=CONTAINER, summary="Create a container, and run it",
-        raises=(404, 409), locates=True,
+        raises=(404, 409), locates=True, headers=(idempotent.HEADER,),
         example={"image": "busybox", "command": ["sleep", "1000"], "memory": "64", "cpu": 0.1},
     ),
     Route(
