@@ -16,6 +16,7 @@ from tests.support.wait import eventually
 from zun.api.app import create_app
 from zun.api.policy import PolicyEnforcer
 from zun.control import idempotency, reaper
+from zun.control.secrets import Cipher
 from zun.store.tables import containers, idempotency_keys, operations
 
 CONTAINERS, CAPSULES = "/v1/containers?run=true", "/v1/capsules"
@@ -253,3 +254,13 @@ async def test_without_a_key_every_request_makes_one(plane: Plane) -> None:
     made = [(await send(client, CONTAINERS, {"image": "cirros"}, headers={})).json()["uuid"] for _ in range(2)]
     assert len(set(made)) == 2
     assert await plane.count(idempotency_keys) == 0
+
+
+async def test_another_encryption_key_is_told(plane: Plane) -> None:
+    client = plane.client()
+    await send(client, CONTAINERS, BODY)
+    control = dataclasses.replace(plane.api.control, cipher=Cipher("y" * 32))
+    plane.api.app = create_app(control, plane.api.identity, PolicyEnforcer(plane.api.conf))
+    answer = told(await send(plane.client(), CONTAINERS, BODY))
+    assert answer[:2] == (409, "conflict")
+    assert "auth_encryption_key" in answer[2]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from zun.control.base import Control
+from zun.control.status_waits import StatusWaits
 from zun.domain.caller import Caller
 
 
@@ -62,6 +63,8 @@ class Call:
     """Query parameters as sent, every value kept."""
     body: Mapping[str, Any]
     """The JSON object (or form) of the body; {} when none."""
+    waits: StatusWaits
+    """Those of this process."""
     args: Any = None
     """Instance of the route's model, validated from body and query merged; None without a model."""
     operation: str = ""
@@ -70,7 +73,7 @@ class Call:
     """Those of the request that the route names (``Route.headers``), by that name."""
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the process was told to stop: whoever waits for news answers at once."""
-    gone: Callable[[], Awaitable[None]] = _for_ever
+    gone: Callable[[], Coroutine[Any, Any, None]] = _for_ever
     """Returns when the client has gone. For requests without a body, by one task at a time."""
 
 

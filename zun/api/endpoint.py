@@ -31,6 +31,7 @@ from zun.api.router import Match, Router, choose, segments
 from zun.api.table import Route
 from zun.api.validation import validate
 from zun.control.base import Control
+from zun.control.status_waits import StatusWaits
 from zun.domain.caller import Caller
 from zun.domain.errors import MethodNotAllowed, NotAcceptable, RequestTimeout, RouteNotFound, Unauthorized
 from zun.identity.base import Identity
@@ -80,6 +81,7 @@ class Endpoint:
         self._router = Router(routes)
         self._extras = extras
         self._stopping = stopping
+        self._waits = StatusWaits(control.db, control.conf.api.wait_interval, stopping)
         self._document = orjson.dumps(document(routes, control))
         self._disable_file = Path(control.conf.api.healthcheck_disable_file)
         self._largest: int = control.conf.api.max_body_bytes
@@ -225,6 +227,7 @@ class Endpoint:
             operation=route.operation,
             headers=_named(request, route),
             stopping=self._stopping,
+            waits=self._waits,
             gone=request.gone,
         )
         if route.model is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from functools import lru_cache
 
-from prometheus_client import Counter, Histogram, generate_latest
+from prometheus_client import Counter, Gauge, Histogram, generate_latest
 
 _REQUESTS = Counter("zun_api_requests", "API requests by operation and status.", ["operation", "status"])
 _SECONDS = Histogram(
@@ -14,6 +14,8 @@ _SECONDS = Histogram(
     ["operation"],
     buckets=(0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
+
+WAITING = Gauge("zun_api_waiting_requests", "API requests that wait for a status.")
 
 
 @lru_cache(maxsize=2048)

@@ -17,6 +17,7 @@ from zun.api.table import Route
 from zun.api.v1.models.common import FREE
 from zun.control.base import Control
 from zun.domain.caller import Caller
+from zun.domain.lifecycle import Status
 
 _REF = "#/components/schemas/{model}"
 _HAS_BODY = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -55,6 +56,9 @@ _QUERY: dict[str, Any] = {
     "sort_dir": {"type": "string", "enum": ["asc", "desc"]},
     "all_projects": {"anyOf": [{"type": "boolean"}, FREE.schema()]},
     "auto_remove": {"anyOf": [{"type": "boolean"}, FREE.schema()]},
+    "fault": {"anyOf": [{"type": "boolean"}, FREE.schema()]},
+    "wait_for": {"type": "string", "enum": [str(one) for one in Status]},
+    "timeout": {"type": "number", "minimum": 0, "maximum": 3600},
     "memory": {"type": "integer", "minimum": 0, "maximum": 10**9 - 1},
 }
 _HEADERS: dict[str, Any] = {
@@ -175,6 +179,7 @@ def _model(route: Route, control: Control) -> type[BaseModel] | None:
         path={},
         query={},
         body={},
+        waits=cast(Any, None),
     )
     return wanted(call)
 

@@ -17,7 +17,7 @@ from typing import Any
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.compute.node import Node
-from zun.domain.errors import ZunError
+from zun.domain.errors import ZunError, slug_of
 from zun.runtime.base import PullProgress
 from zun.store import operations
 
@@ -25,6 +25,14 @@ LOG = logging.getLogger(__name__)
 
 VISIBLE_AFTER = 0.3
 """Seconds after which a running step is written."""
+
+
+def _kind(error: BaseException) -> str:
+    """Of several errors, that of one of ours if there is one."""
+    while isinstance(error, BaseExceptionGroup):
+        ours = error.subgroup(ZunError)
+        error = (ours or error).exceptions[0]
+    return slug_of(type(error).__name__) if isinstance(error, ZunError) else "unexpected"
 
 
 @dataclass(slots=True)
@@ -35,6 +43,8 @@ class Step:
     started: datetime
     finished: datetime | None = None
     error: str | None = None
+    code: str | None = None
+    """Kind of the error."""
     row: int | None = None
     latest: PullProgress | None = None
 
@@ -66,13 +76,13 @@ class Journal:
         try:
             yield progress
         except asyncio.CancelledError:
-            step.error = "cancelled"
+            step.error = step.code = "cancelled"
             raise
         except ZunError as error:
-            step.error = error.message
+            step.error, step.code = error.message, slug_of(type(error).__name__)
             raise
-        except Exception:
-            step.error = traceback.format_exc()
+        except Exception as error:
+            step.error, step.code = traceback.format_exc(), _kind(error)
             raise
         finally:
             step.finished = self._node.clock.now()
@@ -99,9 +109,9 @@ class Journal:
         for step in self._unwritten:
             finished, progress = step.finished or self._node.clock.now(), step.shown()
             if step.row is None:
-                ended.append(operations.ended_event(step.name, step.started, finished, step.error, progress))
+                ended.append(operations.ended_event(step.name, step.started, finished, step.error, progress, step.code))
             else:
-                await operations.finish_event(connection, step.row, finished, step.error, progress)
+                await operations.finish_event(connection, step.row, finished, step.error, progress, step.code)
         await operations.add_events(connection, self._operation_id, ended)
 
     def written(self) -> None:

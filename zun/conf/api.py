@@ -37,6 +37,20 @@ OPTIONS = [
         max=30 * 24 * 3600,
         help="How long the answer to a create with an Idempotency-Key is kept, seconds.",
     ),
+    cfg.FloatOpt(
+        "max_wait",
+        default=60.0,
+        min=0,
+        max=3600,
+        help="Longest time that a request with wait_for is held, seconds; balancers in between have to wait longer.",
+    ),
+    cfg.FloatOpt(
+        "wait_interval",
+        default=0.5,
+        min=0.02,
+        max=60,
+        help="How often an API process looks for all its requests with wait_for, seconds.",
+    ),
     cfg.BoolOpt("enable_image_validation", default=False, help="Ask whether the image exists before creating."),
     cfg.StrOpt(
         "healthcheck_disable_file",

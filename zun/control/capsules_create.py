@@ -16,7 +16,7 @@ from zun.control import capsules_volumes, container_quota
 from zun.control.base import Control
 from zun.control.container_placing import give_back, place
 from zun.control.container_record import Asked, note_ended, queue
-from zun.control.containers_create import NOT_ENOUGH_HOSTS, require_image
+from zun.control.containers_create import NO_VALID_HOST, NOT_ENOUGH_HOSTS, require_image
 from zun.domain.capsule import Volume
 from zun.domain.container import Container, Type, VolumeMapping
 from zun.domain.errors import ZunError
@@ -117,7 +117,14 @@ async def _record_refused(
     async def record(connection: AsyncConnection) -> None:
         await _insert(connection, control, refused, left)
         await note_ended(
-            connection, control, asked, refused.capsule, Kind.CREATE, step="schedule", error=reason.message
+            connection,
+            control,
+            asked,
+            refused.capsule,
+            Kind.CREATE,
+            step="schedule",
+            error=reason.message,
+            code=NO_VALID_HOST,
         )
         if also is not None:
             await also(connection, refused)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from zun.control import containers_lookup
 from zun.control.base import Control
 from zun.control.containers_list import Place
 from zun.control.containers_lookup import lookup, scope
@@ -21,6 +22,13 @@ async def find(control: Control, caller: Caller, ident: str, *, all_projects: bo
     capsule = await lookup(control, caller, ident, all_projects=all_projects, types=(Type.CAPSULE,))
     async with control.db.read() as connection:
         return capsule, await store.members(connection, capsule.uuid)
+
+
+async def again(control: Control, uuid: str) -> Found:
+    """The same capsule as it is now. Raises ContainerNotFound when it went."""
+    capsule = await containers_lookup.again(control, uuid)
+    async with control.db.read() as connection:
+        return capsule, await store.members(connection, uuid)
 
 
 async def page(control: Control, caller: Caller, place: Place, *, all_projects: bool) -> Sequence[Found]:

@@ -73,6 +73,7 @@ async def note_ended(
     *,
     step: str,
     error: str | None,
+    code: str | None = None,
 ) -> None:
     """Record an operation that ended in the API process, with its one step; ``error`` None: it succeeded."""
     now = control.clock.now()
@@ -90,4 +91,4 @@ async def note_ended(
         state=State.FAILED if error else State.SUCCEEDED,
         message="Error" if error else None,
     )
-    await operations.add_event(connection, operation_id, step, started=now, finished=now, error=error)
+    await operations.add_event(connection, operation_id, step, started=now, finished=now, error=error, code=code)

@@ -31,6 +31,7 @@ LOG = logging.getLogger(__name__)
 
 NOT_ENOUGH_HOSTS = "There are not enough hosts available."
 """Clients and operators know this text (S1.10)."""
+NO_VALID_HOST = "no-valid-host"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,16 @@ async def _record_refused(
 
     async def record(connection: AsyncConnection) -> None:
         await _insert(connection, control, row, left)
-        await note_ended(connection, control, asked, row, Kind.CREATE, step="schedule", error=reason.message)
+        await note_ended(
+            connection,
+            control,
+            asked,
+            row,
+            Kind.CREATE,
+            step="schedule",
+            error=reason.message,
+            code=NO_VALID_HOST,
+        )
         if also is not None:
             await also(connection, row)
 

@@ -20,7 +20,8 @@ import orjson
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.control.base import Control
-from zun.domain.errors import IdempotencyKeyInUse, IdempotencyKeyReused, ZunError
+from zun.control.secrets import SecretUnreadable
+from zun.domain.errors import Conflict, IdempotencyKeyInUse, IdempotencyKeyReused, ZunError
 from zun.store import idempotency as store
 
 LOG = logging.getLogger(__name__)
@@ -73,12 +74,21 @@ async def claim(control: Control, key: Key, stopping: asyncio.Event) -> Claim | 
         if found.fingerprint != key.fingerprint:
             raise IdempotencyKeyReused
         if found.answer is not None:
-            kept: Mapping[str, Any] = orjson.loads(control.cipher.decrypt(found.answer))
-            return kept
+            return _kept(control, found.answer)
         if stopping.is_set() or control.clock.monotonic() >= give_up:
             raise IdempotencyKeyInUse
         await control.clock.sleep(pause * random.uniform(0.5, 1))  # noqa: S311 - jitter, no secret
         pause = min(pause * 2, 1.0)
+
+
+def _kept(control: Control, answer: str) -> Mapping[str, Any]:
+    try:
+        found: Mapping[str, Any] = orjson.loads(control.cipher.decrypt(answer))
+    except SecretUnreadable:
+        raise Conflict(
+            "What the request with this Idempotency-Key was answered cannot be read: auth_encryption_key has changed."
+        ) from None
+    return found
 
 
 async def _claim(connection: AsyncConnection, control: Control, key: Key, owner: str) -> store.Kept | None:

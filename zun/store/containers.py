@@ -14,6 +14,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from zun.domain.awaited import Seen
 from zun.domain.container import HOLDERS, MEMBERS, Container, Type
 from zun.store.tables import Json, containers, registries
 
@@ -54,6 +55,13 @@ async def get(connection: AsyncConnection, uuid: str) -> Container | None:
     """One row by uuid, of any project and any type."""
     row = (await connection.execute(sa.select(*_FIELDS).where(containers.c.uuid == uuid))).first()
     return _container(row) if row else None
+
+
+async def seen(connection: AsyncConnection, uuids: Sequence[str]) -> Mapping[str, Seen]:
+    """Where the rows are going, of those that there are."""
+    c = containers.c
+    query = sa.select(c.uuid, c.status, c.task_state, c.auto_remove, c.restart_at).where(c.uuid.in_(uuids))
+    return {row.uuid: Seen(*row[1:]) for row in await connection.execute(query)}
 
 
 async def find(

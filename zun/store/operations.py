@@ -279,12 +279,13 @@ async def finish_event(
     now: datetime,
     error: str | None,
     progress: Mapping[str, Any] | None = None,
+    code: str | None = None,
 ) -> None:
-    """Record how the step ended; ``error`` is the text admins see as ``traceback``."""
+    """Record how the step ended; ``error`` is the text admins see as ``traceback``, ``code`` its kind."""
     await connection.execute(
         operation_events.update()
         .where(operation_events.c.id == event_id)
-        .values(finish_time=now, result="Error" if error else "Success", traceback=error, progress=progress)
+        .values(finish_time=now, result="Error" if error else "Success", traceback=error, progress=progress, code=code)
     )
 
 
@@ -306,13 +307,19 @@ async def add_event(
     finished: datetime,
     error: str | None,
     progress: Mapping[str, Any] | None = None,
+    code: str | None = None,
 ) -> None:
     """Record a step that is over."""
-    await add_events(connection, operation_id, [ended_event(event, started, finished, error, progress)])
+    await add_events(connection, operation_id, [ended_event(event, started, finished, error, progress, code)])
 
 
 def ended_event(
-    event: str, started: datetime, finished: datetime, error: str | None, progress: Mapping[str, Any] | None
+    event: str,
+    started: datetime,
+    finished: datetime,
+    error: str | None,
+    progress: Mapping[str, Any] | None,
+    code: str | None = None,
 ) -> dict[str, Any]:
     """Columns of a step that is over."""
     return {
@@ -322,6 +329,7 @@ def ended_event(
         "result": "Error" if error else "Success",
         "traceback": error,
         "progress": progress,
+        "code": code,
     }
 
 

@@ -8,11 +8,12 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.api import idempotent, paging
+from zun.api import idempotent, paging, several, waiting
 from zun.api.call import Answer, Call, Version
 from zun.api.schemas import listing, obj
 from zun.api.table import Route
 from zun.api.v1 import capsule_views as views
+from zun.api.v1 import fault_views
 from zun.api.v1.container_find import asked
 from zun.api.v1.models import capsules as models
 from zun.api.views import location
@@ -81,6 +82,7 @@ async def _networks(call: Call, spec: models.Spec) -> list[dict[str, Any]]:
 
 async def list_capsules(call: Call) -> Answer:
     """One page; unknown parameters are ignored."""
+    with_fault = fault_views.wanted(call)
     all_projects = paging.free_boolean(call, "all_projects")
     if all_projects:
         call.policy.enforce(f"{_RULE}:get_all_all_projects", call.caller)
@@ -90,6 +92,8 @@ async def list_capsules(call: Call) -> Answer:
     found = await capsules_lookup.page(call.control, call.caller, wanted, all_projects=all_projects)
     following = paging.next_link(call, "capsules", wanted, len(found), found[-1][0].uuid if found else None)
     shown = [views.single(call, capsule, members) for capsule, members in found]
+    if with_fault:
+        await fault_views.add(call, shown, [fault_views.of_container(capsule) for capsule, _ in found])
     return Answer({"capsules": shown, "next": following})
 
 
@@ -98,26 +102,47 @@ async def show(call: Call) -> Answer:
     all_projects = paging.free_boolean(call, "all_projects")
     if all_projects:
         call.policy.enforce(f"{_RULE}:get_one_all_projects", call.caller)
+    wanted, with_fault = waiting.read(call), fault_views.wanted(call)
     found = await capsules_lookup.find(call.control, call.caller, call.path["capsule_ident"], all_projects=all_projects)
     capsule, members = found
     _enforce_on(call, f"{_RULE}:get", capsule)
+    if wanted is not None and await waiting.until(call, capsule, wanted):
+        capsule, members = await capsules_lookup.again(call.control, capsule.uuid)
     shown = views.single(call, capsule, members)
+    if with_fault:
+        await fault_views.add(call, [shown], [fault_views.of_container(capsule)])
     silence = await host_silence(call.control, capsule.host) if capsule.host else None
-    return Answer(shown if silence is None else views.last_known(shown, silence))
+    if silence is not None:
+        fault_views.host_down(shown)
+        shown = views.last_known(shown, silence)
+    return Answer(shown)
 
 
 async def delete(call: Call) -> Answer:
     """204 before the work is done, whatever the status (S3.2, S3.4)."""
     args: models.CapsuleDelete = call.args
-    if args.all_projects:
+    _check_projects(call, all_projects=args.all_projects)
+    await _delete(call, call.path["capsule_ident"], all_projects=args.all_projects)
+    return Answer()
+
+
+async def delete_several(call: Call) -> Answer:
+    """Each as by itself; nothing is deleted that is not named."""
+    args: models.CapsuleDeleteSeveral = call.args
+    _check_projects(call, all_projects=args.all_projects)
+    return await several.delete_each(call, args.ids, lambda ident: _delete(call, ident, all_projects=args.all_projects))
+
+
+def _check_projects(call: Call, *, all_projects: bool) -> None:
+    if all_projects:
         call.policy.enforce(f"{_RULE}:delete_all_projects", call.caller)
-    capsule, _ = await capsules_lookup.find(
-        call.control, call.caller, call.path["capsule_ident"], all_projects=args.all_projects
-    )
+
+
+async def _delete(call: Call, ident: str, *, all_projects: bool) -> None:
+    capsule, _ = await capsules_lookup.find(call.control, call.caller, ident, all_projects=all_projects)
     _enforce_on(call, f"{_RULE}:delete", capsule)
     manner = containers_delete.Manner(any_status=True)
     await containers_delete.delete(call.control, asked(call), capsule, manner)
-    return Answer()
 
 
 def _enforce_on(call: Call, rule: str, row: Container) -> None:
@@ -152,11 +177,13 @@ def _routes() -> list[Route]:
     for lowest, highest, members in ((Version(1, 1), _OLD, views.LEGACY), (_NEW, None, views.MEMBERS)):
         versions: dict[str, Any] = {"min_version": lowest} | ({} if highest is None else {"max_version": highest})
         one = obj(members, views.OPTIONAL)
+        shown = {**members, fault_views.MEMBER: fault_views.SCHEMA}
+        optional = views.OPTIONAL | {fault_views.MEMBER}
         found += [
             Route(
                 "GET", "/capsules", "capsule.list", list_capsules, policy=f"{_RULE}:get_all",
-                answer=listing("capsules", members, optional=views.OPTIONAL), summary="List capsules", raises=(404,),
-                parameters=(*paging.DOCUMENTED, "all_projects"), **versions,
+                answer=listing("capsules", shown, optional=optional), summary="List capsules", raises=(404,),
+                parameters=(*paging.DOCUMENTED, "all_projects", fault_views.PARAMETER), **versions,
             ),
             Route(
                 "POST", "/capsules", "capsule.create", create, 202, policy=f"{_RULE}:create", model=models.create,
@@ -164,8 +191,9 @@ def _routes() -> list[Route]:
                 example=_EXAMPLE, headers=(idempotent.HEADER,), **versions,
             ),
             Route(
-                "GET", _ONE, "capsule.show", show, answer=one, summary="Show a capsule", raises=(404, 409),
-                parameters=("all_projects",), **versions,
+                "GET", _ONE, "capsule.show", show, answer=obj(shown, optional),
+                summary="Show a capsule, perhaps once it has a status", raises=(404, 409),
+                parameters=("all_projects", fault_views.PARAMETER, *waiting.PARAMETERS), **versions,
             ),
         ]  # fmt: skip
     return found
@@ -173,6 +201,10 @@ def _routes() -> list[Route]:
 
 ROUTES: list[Route] = [
     *_routes(),
+    Route(
+        "DELETE", "/capsules", "capsule.delete_several", delete_several, policy=f"{_RULE}:delete",
+        model=models.CapsuleDeleteSeveral, answer=several.ANSWER, summary="Delete several capsules",
+    ),
     Route(
         "DELETE", _ONE, "capsule.delete", delete, 204, model=models.CapsuleDelete, summary="Delete a capsule",
         raises=(404, 409),

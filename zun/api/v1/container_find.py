@@ -9,10 +9,12 @@ from zun.domain.container import MEMBERS, Container
 from zun.domain.errors import Conflict
 
 
-async def find(call: Call, rule: str | None, *, all_projects: bool = False, members: bool = False) -> Container:
-    """By uuid or name. ``members``: the route makes sense for a container of a capsule, too (else Conflict). Raises
-    ContainerNotFound (foreign ones too), Conflict, PolicyNotAuthorized."""
-    row = await lookup(call.control, call.caller, call.path["container_ident"], all_projects=all_projects)
+async def find(
+    call: Call, rule: str | None, *, all_projects: bool = False, members: bool = False, ident: str | None = None
+) -> Container:
+    """By uuid or name: the path's, or ``ident``. ``members``: the route makes sense for a container of a capsule, too
+    (else Conflict). Raises ContainerNotFound (foreign ones too), Conflict, PolicyNotAuthorized."""
+    row = await lookup(call.control, call.caller, ident or call.path["container_ident"], all_projects=all_projects)
     if rule is not None:
         enforce_on(call, rule, row)
     if row.container_type in MEMBERS and not members:

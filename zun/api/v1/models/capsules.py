@@ -14,6 +14,7 @@ from zun.api.v1.models.common import (
     AnyObject,
     Arguments,
     FreeBoolean,
+    Idents,
     ImageName,
     Name,
     Number,
@@ -189,6 +190,13 @@ class CapsuleDelete(Arguments):
 
     model_config = _TOLERANT
 
+    all_projects: FreeBoolean = False
+
+
+class CapsuleDeleteSeveral(Arguments):
+    """DELETE of the collection."""
+
+    ids: Idents
     all_projects: FreeBoolean = False
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NoReturn
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from zun.api.text import shown
@@ -20,6 +20,9 @@ HOST = r"^[a-zA-Z0-9-._]*$"
 DIGITS = r"^[0-9]+$"
 MAX_INTEGER = 2**31 - 1
 """Largest integer of a column; larger ones are refused rather than wrapped."""
+
+MOST_IDENTS = 100
+"""Things that one request may name."""
 
 
 class Arguments(BaseModel):
@@ -240,3 +243,14 @@ NonNegative = Annotated[int, Whole(0)]
 Positive = Annotated[int, Whole(1)]
 AnyObject = Annotated[dict[str, Any], _Object()]
 AnyList = Annotated[list[Any], _List()]
+
+
+def _several(value: Any) -> Any:
+    """One that is named in a query is a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+Idents = Annotated[
+    list[Annotated[str, Text(1, 255)]], Field(min_length=1, max_length=MOST_IDENTS), BeforeValidator(_several)
+]
+"""Uuids and names that one request is about."""

@@ -15,6 +15,7 @@ from zun.api.v1.models.common import (
     Arguments,
     Free,
     HostName,
+    Idents,
     ImageName,
     JsonBoolean,
     Name,
@@ -203,6 +204,12 @@ class Delete(Arguments):
     force: WideBoolean = False
     stop: WideBoolean = False
     all_projects: WideBoolean = False
+
+
+class DeleteSeveral(Delete):
+    """DELETE of the collection."""
+
+    ids: Idents
 
 
 def require_address(text: str, version: int | None = None) -> None:
