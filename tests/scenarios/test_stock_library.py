@@ -1,4 +1,4 @@
-"""Programs on zunclient 5.5: Heat, Horizon, scripts; and what the `openstack` command cannot print itself."""
+"""Programs on zunclient 5.5; and what the `openstack` command cannot print itself."""
 
 from __future__ import annotations
 
@@ -9,73 +9,6 @@ import pytest
 from tests.support.cloud import Cloud
 from tests.support.stock_api import StockApi, StockError
 from tests.support.stock_client import StockClient, together
-
-
-def test_heats_container(team: Cloud, api: StockApi) -> None:
-    """OS::Zun::Container: 1.12 for create, show and delete, 1.18 for updates."""
-    created = api.call(
-        "1.12", "containers.run", name="stack-web", image="busybox", command="sleep 1000", cpu=0.1, memory="32",
-        environment={"A": "1"}, labels={"stack": "s"}, workdir="/", hostname="stackhost", interactive=False,
-        restart_policy={"Name": "on-failure", "MaximumRetryCount": "2"}, image_driver="docker", hints={"k": "v"},
-        security_groups=[], mounts=[{"destination": "/data", "size": 1}],
-    )  # fmt: skip
-    uuid = created["uuid"]
-    assert created["command"] == ["sleep", "1000"]  # the client quotes the whole text; Heat means two words
-    shown = team.wait(uuid, "Running")
-    assert api.call("1.12", "containers.get", uuid)["interactive"] is False
-    (ports,) = shown["addresses"].values()
-    assert ports[0]["addr"]
-    updated = api.call("1.18", "containers.update", uuid, name="stack-web2", cpu=0.2, memory="48")
-    assert (updated["name"], updated["cpu"], updated["memory"]) == ("stack-web2", 0.2, "48")
-    api.call("1.12", "containers.rename", uuid, "stack-web3")  # its way out where PATCH is refused
-    assert api.call("1.12", "containers.get", "stack-web3")["uuid"] == uuid
-    api.call("1.12", "containers.kill", uuid)  # sleep ignores SIGTERM as first process: spare the ten seconds
-    team.wait(uuid, "Stopped")
-    api.call("1.12", "containers.delete", uuid, stop=True)
-    team.wait_gone(uuid)
-    with pytest.raises(StockError) as gone:
-        api.call("1.12", "containers.get", uuid)
-    assert (gone.value.kind, gone.value.status) == ("NotFound", 404)
-
-
-def test_heat_reads_the_reason_of_a_failure(team: Cloud, api: StockApi) -> None:
-    uuid = api.call("1.12", "containers.run", image="no-such-image")["uuid"]
-    team.wait(uuid, "Error")
-    assert "no-such-image:latest was not found" in api.call("1.12", "containers.get", uuid)["status_reason"]
-
-
-def test_horizons_panel(team: Cloud, api: StockApi) -> None:
-    """Its table reads maps of every row without asking whether they are there, and memory as a number."""
-    bare = team.create(run=False, command=None)["uuid"]
-    full = team.running(labels={"cloud-shell": "x"}, interactive=True)["uuid"]
-    failed = team.create(image="no-such-image")["uuid"]
-    team.wait(bare, "Created")
-    team.wait(failed, "Error")
-    rows = {row["uuid"]: row for row in api.call("1.40", "containers.list")}
-    assert set(rows) == {bare, full, failed}
-    for row in rows.values():
-        for name in ("labels", "environment", "addresses", "restart_policy", "healthcheck"):
-            assert isinstance(row[name], dict), name
-        for name in ("ports", "security_groups", "command", "entrypoint"):
-            assert isinstance(row[name], list), name
-        assert int(row["memory"]) == 32
-        assert isinstance(row["interactive"], bool)
-    assert rows[full]["labels"] == {"cloud-shell": "x"}
-    assert (rows[full]["status"], rows[full]["interactive"]) == ("Running", True)
-    assert api.call("1.40", "containers.update", full, cpu=0.2, memory=40, name="panel")["memory"] == "40"
-    config = 'clouds:\n  devstack: "it\'s"\n'
-    text = config.replace('"', '\\"').replace("'", "'\\''")
-    ran = api.call("1.40", "containers.execute", full, command=f"sh -c 'printf \"{text}\" > /tmp/c; cat /tmp/c'")
-    assert (ran["exit_code"], ran["output"]) == (0, config)
-    api.call("1.40", "containers.stop", full, 10)
-    team.wait(full, "Stopped")
-    api.call("1.40", "containers.start", full)
-    team.wait(full, "Running")
-    assert api.call("1.40", "containers.logs", full, stdout=True, stderr=True) == ""
-    assert api.call("1.40", "availability_zones.list") == [{"availability_zone": "nova"}]
-    with pytest.raises(StockError) as conflict:
-        api.call("1.40", "containers.delete", full, force=False, stop=False)
-    assert (conflict.value.kind, conflict.value.status) == ("Conflict", 409)
 
 
 def test_top_and_networks_which_the_command_itself_cannot_print(team: Cloud, api: StockApi, user: StockClient) -> None:
