@@ -29,8 +29,8 @@ def test_s4_exec_in_a_member(capsules: CapsuleCloud) -> None:
         assert client.run("echo $((6*7))") == "42"
         assert http.post(f"{path}/execute_resize", params=size).status_code == 200
         wait_until(lambda: client.run("stty size") == "31 101", 20, "the size holds")
-        client.type("sleep 4712\r")
-        wait_until(lambda: processes(["sleep", "4712"]), 30, "the key will be for the program")
+        client.type("sleep 4714\r")
+        wait_until(lambda: processes(["sleep", "4714"]), 30, "the key will be for the program")
         client.type("\x03")
         assert client.run("echo code $?") == "code 130"
         client.type("exit 6\r")

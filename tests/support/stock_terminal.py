@@ -3,12 +3,15 @@ there. The client's own `~.` is no part of it: it compares bytes with text, and 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pexpect
 
+from tests.support.sessions import processes
 from tests.support.stock_client import StockClient
+from tests.support.wait import wait_until
 
 _SECONDS = 60
 
@@ -45,8 +48,9 @@ def size_is(child: pexpect.spawn, size: str) -> bool:
 
 def interrupt(child: pexpect.spawn) -> None:
     """Control-C ends the program that runs, and not the shell."""
-    child.send("echo run'ning'; sleep 4711\r")
-    child.expect("running")  # no line is being edited any more: the key is a signal
+    command = ["sleep", str(100_000 + os.getpid())]
+    child.send(" ".join(command) + "\r")
+    wait_until(lambda: processes(command), _SECONDS, "the key will be for the program")
     child.send("\x03")
     ask(child, "echo code $?", "code 130")
 
