@@ -108,8 +108,9 @@ async def test_calls_run_side_by_side(bus: Bus, node: Node) -> None:
 
 
 async def test_deadline_is_unreachable_and_ends_the_handler(bus: Bus, node: Node) -> None:
-    with pytest.raises(HostUnreachable, match=r"node-1 did not answer hang within 0\.05 s"):
-        await bus.call(HOST, "hang", {}, 0.05)
+    # Long enough to get there on a busy machine: what does not is dropped on its way, and no handler begins.
+    with pytest.raises(HostUnreachable, match=r"node-1 did not answer hang within 2 s"):
+        await bus.call(HOST, "hang", {}, 2)
     await until(node.cancelled)
 
 
