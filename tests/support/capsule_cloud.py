@@ -33,6 +33,7 @@ class CapsuleCloud:
 
     image = PAUSE_IMAGE
     """A busybox in the engine; with ``imagePullPolicy: ifnotpresent``, which is the administrator's to choose."""
+    _http: tuple[int, httpx.Client] | None = None
 
     def __init__(self, folder: Path, engine: Engine) -> None:
         self.plugins = folder / "cni-bin"
@@ -90,8 +91,10 @@ class CapsuleCloud:
 
     @property
     def http(self) -> httpx.Client:
-        """The administrator's."""
-        return self.product.http()
+        """The administrator's; one for each process of the product: making a client takes longer than most requests."""
+        if self._http is None or self._http[0] != self.product.pid:
+            self._http = self.product.pid, self.product.http()
+        return self._http[1]
 
     def create(self, *containers: dict[str, Any], name: str = "web", **spec: Any) -> str:
         """A capsule accepted (202); its uuid."""

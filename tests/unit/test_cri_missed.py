@@ -12,7 +12,7 @@ from zun.domain.errors import EngineError, EngineNotFound
 from zun.domain.observed import Observed
 from zun.runtime.cri import missed as module
 from zun.runtime.cri.client import CriClient
-from zun.runtime.cri.missed import Missed
+from zun.runtime.cri.missed import Missed, as_ended
 from zun.runtime.cri.ongoing import Ongoing
 from zun.runtime.cri.protocol import TASKS, message
 
@@ -88,8 +88,7 @@ async def test_an_engine_that_does_not_tell_is_believed() -> None:
 
 async def test_the_truth_of_a_member_is_told() -> None:
     looks = missed(Engine(a=STOPPED), again=0.0)
-    await looks.among(["a"])
-    found = await looks.corrected(Observed("uuid", "a", "running"))
+    found = as_ended(Observed("uuid", "a", "running"), (await looks.among(["a"]))["a"])
     assert (found.state, found.exit_code) == ("exited", 7)
     assert found.finished_at is not None
 

@@ -32,7 +32,12 @@ async def write(work: Work, outcome: Outcome) -> None:
     async def end(connection: AsyncConnection) -> None:
         await containers.lock(connection, work.uuid)
         mine = await operations.finish(
-            connection, work.operation.id, worker=node.instance, now=now, error=outcome.error is not None
+            connection,
+            work.operation.id,
+            worker=node.instance,
+            now=now,
+            error=outcome.error is not None,
+            has_steps=work.journal.is_shown or work.operation.attempt > 1,
         )
         if not mine:
             raise Superseded

@@ -62,6 +62,8 @@ class Journal:
         self._operation_id = operation_id
         self._unwritten: list[Step] = []
         self.current: str | None = None
+        self.is_shown = False
+        """Was a step written while it ran, or begun to be?"""
 
     @asynccontextmanager
     async def step(self, name: str) -> AsyncIterator[Callable[[PullProgress], None]]:
@@ -92,6 +94,7 @@ class Journal:
 
     async def _write_while_running(self, step: Step) -> None:
         await self._node.clock.sleep(VISIBLE_AFTER)
+        self.is_shown = True
         async with self._node.db.write() as connection:
             row = await operations.start_event(connection, self._operation_id, step.name, step.started)
         step.row = row

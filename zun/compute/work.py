@@ -13,7 +13,7 @@ from zun.compute.journal import Journal
 from zun.compute.node import Node
 from zun.domain.container import Container, VolumeMapping
 from zun.domain.observed import Attachment, HostMount
-from zun.domain.operation import Operation
+from zun.domain.operation import Kind, Operation
 from zun.runtime.base import ImageFacts
 from zun.runtime.pods import Sandbox
 
@@ -74,6 +74,11 @@ class Work:
     @property
     def params(self) -> Mapping[str, Any]:
         return self.operation.params
+
+    @property
+    def is_first(self) -> bool:
+        """Nobody has begun to make the container before, so that the engine has nothing of it."""
+        return self.operation.kind == Kind.CREATE and self.operation.attempt == 1
 
     @property
     def row(self) -> Container:

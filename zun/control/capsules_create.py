@@ -144,9 +144,7 @@ async def _insert(
     connection: AsyncConnection, control: Control, new: NewCapsule, mappings: Sequence[VolumeMapping]
 ) -> None:
     await container_quota.reserve(connection, control.conf, new.capsule.project_id, _amounts(new))
-    await rows.insert(connection, new.capsule)
-    for member in new.members:
-        await rows.insert(connection, member)
+    await rows.insert(connection, new.capsule, *new.members)
     for mapping in mappings:
         await capsules_volumes.record(connection, mapping)
 

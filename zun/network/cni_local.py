@@ -76,10 +76,12 @@ class LocalSource:
         """The bridge with the network's gateway, made if there is none. Raises NetworkSetupFailed, EngineError."""
         network = one.engine_network
         address = f"{network.gateway}/{ip_network(str(network.subnet)).prefixlen}"
+        name = bridge_of(one.network_id)
         async with self._lock(one.network_id):
+            if self._docker and await asyncio.to_thread(bridges.is_others, name, address):
+                return name  # made by Docker, and there as long as Docker has the network: it need not be asked
             if self._docker:
                 await self._ask_docker(network)
-            name = bridge_of(one.network_id)
             found = await asyncio.to_thread(bridges.holding, address)
             if found is not None and (found != name or await self._docker_has(one.network_id)):
                 return found

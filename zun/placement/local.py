@@ -144,7 +144,8 @@ class LocalPlacement:
             if {(row.provider_uuid, row.resource_class, row.amount) for row in held} == wanted:
                 return True  # the same again is no new claim, also where the inventory has shrunk since
             await store.begin_claim(connection, provider_uuid)
-            await store.give_back(connection, consumer)
+            if held:  # again: whoever waited for the provider may have changed them
+                await store.give_back(connection, consumer)
             if not await store.take(connection, provider_uuid, consumer, resources, owner):
                 raise _NoRoom
             return True

@@ -38,6 +38,24 @@ def holding(address: str) -> str | None:
     return None
 
 
+def is_others(name: str, address: str) -> bool:
+    """Is it a bridge, up and with this address, that we did not make?"""
+    wanted = ip_interface(address)
+    with IPRoute() as ip:
+        try:
+            link = ip.link("get", ifname=name)[0]
+        except NetlinkError as error:
+            if error.code != errno.ENODEV:
+                raise
+            return False
+        if (link.get("linkinfo") or {}).get("kind") != "bridge" or link.get("state") != "up":
+            return False
+        if (link.get("ifalias") or "").startswith(f"{_MARK} "):
+            return False
+        rows = ip.get_addr(index=link["index"], address=str(wanted.ip))
+        return any(row["prefixlen"] == wanted.network.prefixlen for row in rows)
+
+
 def make(name: str, owner: str, network: str, address: str, mac: str, mtu: int) -> None:
     """It is there, up, with the gateway's address. A fixed MAC: else it follows the ports, and containers would look
     for the gateway anew. Raises NetlinkError, OSError."""

@@ -59,23 +59,35 @@ def make_pair(vif: Vif) -> bool:
     """The pair exists, its host's end up; True when it had to be made. The container's end waits on the host, down, or
     is in a container already."""
     with IPRoute() as ip:
-        if _whole(ip, vif.tap):
-            return False
-        peer = {"ifname": vif.spare, "address": vif.mac, "mtu": vif.mtu}
-        ip.link("add", ifname=vif.tap, kind="veth", mtu=vif.mtu, peer=peer)
-        try:
-            tap, spare = find(ip, vif.tap), find(ip, vif.spare)
-            ip.link("set", index=spare, ifalias=mark_of(vif))
-            quiet(vif.tap)
-            quiet(vif.spare)
-            if not vif.checksum_offload:
-                tx_checksum_off(vif.spare)
-            # Last of all: a device without its mark is one whose maker died.
-            ip.link("set", index=tap, ifalias=f"{_MARK} {vif.owner} {vif.container} {vif.port_id}", state="up")
-        except BaseException:
-            _delete(ip, vif.tap)
-            raise
-        return True
+        return _pair(ip, vif)
+
+
+def make_pair_on_bridge(vif: Vif) -> bool:
+    """As ``make_pair``, and the host's end is a port of the Linux bridge, which is made if nobody has done so yet."""
+    with IPRoute() as ip:
+        made = _pair(ip, vif)
+        _attach(ip, vif)
+        return made
+
+
+def _pair(ip: IPRoute, vif: Vif) -> bool:
+    if _whole(ip, vif.tap):
+        return False
+    peer = {"ifname": vif.spare, "address": vif.mac, "mtu": vif.mtu}
+    ip.link("add", ifname=vif.tap, kind="veth", mtu=vif.mtu, peer=peer)
+    try:
+        tap, spare = find(ip, vif.tap), find(ip, vif.spare)
+        ip.link("set", index=spare, ifalias=mark_of(vif))
+        quiet(vif.tap)
+        quiet(vif.spare)
+        if not vif.checksum_offload:
+            tx_checksum_off(vif.spare)
+        # Last of all: a device without its mark is one whose maker died.
+        ip.link("set", index=tap, ifalias=f"{_MARK} {vif.owner} {vif.container} {vif.port_id}", state="up")
+    except BaseException:
+        _delete(ip, vif.tap)
+        raise
+    return True
 
 
 def _whole(ip: IPRoute, tap: str) -> bool:
@@ -105,15 +117,13 @@ def taps(owner: str) -> list[Tap]:
         return list(_taps(ip, owner))
 
 
-def attach_to_bridge(vif: Vif) -> None:
-    """The host's end is a port of the Linux bridge, which is made if Neutron's agent has not done so yet."""
-    with IPRoute() as ip:
-        with _settled(errno.EEXIST):
-            ip.link("add", ifname=vif.bridge, kind="bridge", br_stp_state=0, br_forward_delay=0)
-            quiet(vif.bridge)
-        bridge, tap = find(ip, vif.bridge), find(ip, vif.tap)
-        ip.link("set", index=bridge, state="up")
-        ip.link("set", index=tap, master=bridge)
+def _attach(ip: IPRoute, vif: Vif) -> None:
+    with _settled(errno.EEXIST):
+        ip.link("add", ifname=vif.bridge, kind="bridge", br_stp_state=0, br_forward_delay=0)
+        quiet(vif.bridge)
+    bridge, tap = find(ip, vif.bridge), find(ip, vif.tap)
+    ip.link("set", index=bridge, state="up")
+    ip.link("set", index=tap, master=bridge)
 
 
 def _taps(ip: IPRoute, owner: str) -> Iterator[Tap]:

@@ -44,11 +44,10 @@ class Plumber:
 
     async def prepare(self, vif: Vif) -> bool:
         """The pair is made and its host's end is on the switch; the container's end waits. True when it is new."""
+        if vif.switch != "ovs":
+            return bool(await self._in_thread(vif, links.make_pair_on_bridge, vif))
         made = await self._in_thread(vif, links.make_pair, vif)
-        if vif.switch == "ovs":
-            await _installed(self._ovs.attach(vif, anew=made))
-        else:
-            await self._in_thread(vif, links.attach_to_bridge, vif)
+        await _installed(self._ovs.attach(vif, anew=made))
         return made
 
     async def connect(self, vifs: Sequence[Vif], namespace: int, former: int | None = None) -> Sequence[str]:

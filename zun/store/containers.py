@@ -44,11 +44,12 @@ def _container(row: sa.Row[Any]) -> Container:
     return Container(**row._mapping)
 
 
-async def insert(connection: AsyncConnection, container: Container) -> None:
-    """Insert the row as given (``id`` is the database's)."""
-    values = dataclasses.asdict(container) | {"name_key": container.name.lower()}
-    values.pop("id")
-    await connection.execute(containers.insert().values(values))
+async def insert(connection: AsyncConnection, *given: Container) -> None:
+    """Insert the rows as given, in their order (``id`` is the database's)."""
+    rows = [dataclasses.asdict(container) | {"name_key": container.name.lower()} for container in given]
+    for values in rows:
+        values.pop("id")
+    await connection.execute(containers.insert(), rows)
 
 
 async def get(connection: AsyncConnection, uuid: str) -> Container | None:

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from zun.domain.errors import Unavailable
-from zun.store import faults, wal
+from zun.store import faults, sqlite_thread, wal
 from zun.store.address import SQLITE_WAITS, async_url, connect_args, missing_driver
 from zun.store.steady import NoAnswer, SteadyConnection, steady
 
@@ -68,10 +68,12 @@ class Database:
         )
 
     def _engine(self, pool_size: int) -> AsyncEngine:
-        options: dict[str, Any] = {"pool_size": pool_size, "connect_args": connect_args(self.url)}
+        options: dict[str, Any] = {"pool_size": pool_size}
         if self.is_sqlite:
+            options["async_creator"] = sqlite_thread.creator(self.url, connect_args(self.url))
             options |= {"poolclass": sa.pool.AsyncAdaptedQueuePool, "max_overflow": 0}
         else:
+            options["connect_args"] = connect_args(self.url)
             options |= {"pool_pre_ping": True, "isolation_level": "READ COMMITTED", **self._pool}
         return create_async_engine(self.url, **options)
 

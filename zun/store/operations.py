@@ -149,9 +149,16 @@ async def disown(connection: AsyncConnection, host: str, worker: str) -> None:
 
 
 async def finish(
-    connection: AsyncConnection, operation_id: int, *, worker: str | None, now: datetime, error: bool
+    connection: AsyncConnection,
+    operation_id: int,
+    *,
+    worker: str | None,
+    now: datetime,
+    error: bool,
+    has_steps: bool = True,
 ) -> bool:
-    """End the operation if ``worker`` still holds it (None: whoever holds it). False: somebody else ended it."""
+    """End the operation if ``worker`` still holds it (None: whoever holds it). False: somebody else ended it.
+    ``has_steps`` False: no step of it was ever written."""
     conditions = [operations.c.id == operation_id, operations.c.state.in_(UNFINISHED)]
     if worker is not None:
         conditions.append(operations.c.worker == worker)
@@ -168,7 +175,8 @@ async def finish(
     )
     if not result.rowcount:
         return False
-    await _close_steps(connection, operation_events.c.operation_id == operation_id, now)
+    if has_steps:
+        await _close_steps(connection, operation_events.c.operation_id == operation_id, now)
     return True
 
 

@@ -41,7 +41,7 @@ async def start_all(work: Work) -> dict[str, Observed]:
 
 
 async def _start_one(work: Work, row: Container) -> Observed:
-    observed = await engine_of(work.node).inspect(row.uuid)
+    observed = None if work.is_first else await engine_of(work.node).inspect(row.uuid)
     if observed is not None and observed.attempt >= row.restarts and observed.state != "created":
         return observed
     return await make_and_start(work.node, spec_of(work, row))

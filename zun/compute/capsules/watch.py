@@ -56,6 +56,7 @@ class CapsuleWatch:
 
     def __init__(self, node: Node, busy: Callable[[], frozenset[str]]) -> None:
         self._node = node
+        self._busy = busy
         self._comparison = Comparison(node, busy)
         self._compare_now = asyncio.Event()
         self._looks: dict[str, asyncio.Task[None]] = {}
@@ -124,14 +125,23 @@ class CapsuleWatch:
                     await close()
 
     async def _heard(self, uuid: str) -> None:
+        if self._is_at_work(uuid):
+            return
         try:
             async with self._node.db.read() as connection:
                 capsule = await capsules.capsule_of(connection, uuid)
         except ZunError:
             self._compare_now.set()
             return
-        if capsule is not None:
+        if capsule is not None and not self._is_at_work(capsule):
             self._look(capsule)
+
+    def _is_at_work(self, uuid: str) -> bool:
+        """An operation is at work on the capsule: there is a look at its end."""
+        if uuid not in self._busy():
+            return False
+        self._node.unseen.add(uuid)
+        return True
 
     # -- looks: one at a time of each capsule ------------------------------------------------------
 

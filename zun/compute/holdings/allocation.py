@@ -7,7 +7,6 @@ from zun.compute.holdings import cpus
 from zun.compute.holdings.base import Progress
 from zun.compute.work import Work
 from zun.domain.errors import ClaimFailed, PlacementUnavailable
-from zun.domain.operation import Kind
 from zun.domain.resources import Amounts
 
 
@@ -20,7 +19,7 @@ class Allocation:
         await self._claim(work)
 
     async def _claim(self, work: Work) -> None:
-        if work.operation.kind == Kind.CREATE and work.operation.attempt == 1:
+        if work.is_first:
             return  # the API took it before it wrote this operation
         node, row = work.node, work.row
         wanted = Amounts(row.cpu, row.memory, row.disk).placement(fractional=node.conf.compute.fractional_cpu)

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import logging
 import weakref
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
@@ -39,6 +39,8 @@ _ACTIONS = {
 
 _TASK, _EXIT, _CONTAINER = (message(f"{EVENTS}.{name}") for name in ("TaskEvent", "TaskExit", "ContainerEvent"))
 _AGREES_SECONDS = 5.0
+_MAKING_SECONDS = 1.0
+"""After which CRI is asked again of something new, though calls that make something are not at their end."""
 _MARK_PAUSE = 0.05
 
 
@@ -55,6 +57,28 @@ class Events:
         self._client = client
         self._known: dict[str, _Known] = {}
         self._opening: set[asyncio.Future[None]] = set()
+        self._making = 0
+        self._made = asyncio.Event()
+
+    @contextlib.contextmanager
+    def making(self) -> Iterator[None]:
+        """Around a call that makes or starts something: containerd tells of it long before CRI knows."""
+        self._making += 1
+        try:
+            yield
+        finally:
+            self._making -= 1
+            made, self._made = self._made, asyncio.Event()
+            made.set()
+
+    async def pause(self, seconds: float) -> None:
+        """Before CRI is asked again of something new: until what is made is made, or ``seconds``."""
+        if not self._making:
+            await asyncio.sleep(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_MAKING_SECONDS):
+                await self._made.wait()
 
     def remember(self, rows: Iterable[Any]) -> None:
         """Rows of a list: whose they are goes on being known when they are gone."""
@@ -106,7 +130,7 @@ class Events:
                     return (await self._client.call(kind, **fields)).status.labels
             return None
 
-        return await _until(look)
+        return await _until(look, self.pause)
 
 
 class _Stream:
@@ -193,7 +217,8 @@ class _Stream:
             known = await self._all.name(engine_id)
             if known is None:
                 return
-            if not await _until(lambda: self._agrees(action, engine_id)):
+            pause = self._all.pause if action in ("create", "start") else asyncio.sleep
+            if not await _until(lambda: self._agrees(action, engine_id), pause):
                 LOG.info("action=event engine_id=%s event=%s result=told reason=cri_disagrees", engine_id, action)
         except EngineError as error:
             LOG.debug("action=event engine_id=%s event=%s result=lost reason=%s", engine_id, action, error.text)
@@ -223,7 +248,7 @@ class _Stream:
         return bool(status.state == facts.READY) == (action not in ("die", "destroy"))
 
 
-async def _until(look: Callable[[], Awaitable[Any]]) -> Any:
+async def _until(look: Callable[[], Awaitable[Any]], wait: Callable[[float], Awaitable[Any]]) -> Any:
     """The first true answer, asked again with growing pauses for some seconds; else the last one."""
     loop, pause = asyncio.get_running_loop(), 0.02
     end = loop.time() + _AGREES_SECONDS
@@ -231,5 +256,5 @@ async def _until(look: Callable[[], Awaitable[Any]]) -> Any:
         found = await look()
         if found or loop.time() > end:
             return found
-        await asyncio.sleep(pause)
+        await wait(pause)
         pause = min(pause * 1.5, 0.25)

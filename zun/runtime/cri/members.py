@@ -14,6 +14,7 @@ from zun.runtime.cri import configs, facts
 from zun.runtime.cri.client import CriClient
 from zun.runtime.cri.errors import ENGINE, absent, conflict, failed, passes
 from zun.runtime.cri.events import Events
+from zun.runtime.cri.groups import Groups
 from zun.runtime.cri.images import CriImages
 from zun.runtime.cri.log_files import LogFiles
 from zun.runtime.cri.missed import PATIENCE, Missed, as_ended
@@ -53,7 +54,7 @@ class Members:
 
     async def all(self) -> Sequence[Observed]:
         rows = facts.newest(await self._rows({facts.PART_LABEL: facts.MEMBER}))
-        missed = await self._missed.among([row.id for row in rows if row.state == facts.RUNNING])
+        missed = await self._missed.among(_running(rows))
         found = map(facts.listed, rows)
         return [as_ended(one, missed[one.engine_id]) if one.engine_id in missed else one for one in found]
 
@@ -73,12 +74,17 @@ class Members:
 
     async def inspect(self, uuid: str) -> Observed | None:
         for row in await self._of(uuid):
+            looking = asyncio.gather(self.status(row.id), self._missed.among(_running([row])))
             try:
-                answer = await self.status(row.id)
+                answer, missed = await looking
             except EngineNotFound:  # gone meanwhile
                 continue
             found = facts.observed(answer, await self._images.config(answer.status.image_ref))
-            return await self._missed.corrected(found) if answer.status.state == facts.RUNNING else found
+            if answer.status.state != facts.RUNNING:
+                return found
+            if row.state != facts.RUNNING:  # started since it was listed
+                missed = await self._missed.among([row.id])
+            return as_ended(found, missed[row.id]) if row.id in missed else found
         return None
 
     async def status(self, engine_id: str) -> Any:
@@ -94,18 +100,20 @@ class Members:
             return await self._create_in_turn(spec)
 
     async def _create_in_turn(self, spec: MemberSpec) -> str:
-        sandbox = await self._sandboxes.ready(spec.capsule_uuid)
+        sandbox, former = await asyncio.gather(self._sandboxes.ready(spec.capsule_uuid), self._of(spec.uuid))
         if sandbox is None:
             raise absent(f"capsule {spec.capsule_uuid} has no sandbox that is ready")
-        for row in await self._of(spec.uuid):
+        for row in former:
             found = facts.listed(row)
             if found.owner != spec.owner:
                 raise conflict(f"container {spec.uuid} belongs to '{found.owner or 'nobody known'}'")
             same = found.spec_hash == spec_hash(spec) and row.pod_sandbox_id == sandbox.id
             if same and (row.state != facts.RUNNING or await self._missed.has_record(row.id)):
                 return found.engine_id
-        await self._remove(spec.uuid, force=True)
-        return await self._made(spec, sandbox, ghosts=len(await self._of(spec.uuid)))
+        if former:  # what was not there in this turn nobody else makes
+            await self._remove(spec.uuid, force=True)
+            former = await self._of(spec.uuid)
+        return await self._made(spec, sandbox, ghosts=len(former))
 
     async def start(self, uuid: str) -> None:
         """As the port says. CRI starts a container once: one that has ended is an EngineConflict, and its next attempt
@@ -189,13 +197,7 @@ class Members:
     async def _made(self, spec: MemberSpec, sandbox: Any, ghosts: int) -> str:
         """``ghosts``: former ones that the engine still lists."""
         groups = await self._sandboxes.groups(sandbox.runtime_handler)
-        await asyncio.to_thread(_check_mounts, spec.mounts)
-        try:
-            group = await asyncio.to_thread(groups.ensure_member, spec.capsule_uuid, spec.uuid, spec.pids)
-            folder = await asyncio.to_thread(self._logs.make, spec.capsule_uuid, spec.uuid)
-            await asyncio.to_thread(self._logs.forget_before, spec.capsule_uuid, spec.uuid, spec.attempt)
-        except OSError as error:
-            raise failed(f"what container {spec.uuid} needs on the node cannot be made: {error}") from error
+        group, folder = await asyncio.to_thread(self._prepare, spec, groups)
         # The engine takes the folder of logs and the control group from what is said here, not from what it keeps.
         within = configs.sandbox_context(
             sandbox, logs=str(Path(folder).parent), group=group, privileged=spec.privileged
@@ -208,14 +210,26 @@ class Members:
                 raise
             raise failed(f"image {spec.image}: {error.text}") from error
 
+    def _prepare(self, spec: MemberSpec, groups: Groups) -> tuple[str, str]:
+        """Its control group, and its folder of logs. Raises EngineError."""
+        _check_mounts(spec.mounts)
+        try:
+            group = groups.ensure_member(spec.capsule_uuid, spec.uuid, spec.pids)
+            folder = self._logs.make(spec.capsule_uuid, spec.uuid)
+            self._logs.forget_before(spec.capsule_uuid, spec.uuid, spec.attempt)
+        except OSError as error:
+            raise failed(f"what container {spec.uuid} needs on the node cannot be made: {error}") from error
+        return group, folder
+
     async def _container(self, sandbox: Any, config: Any, within: Any) -> str:
         asked = {"pod_sandbox_id": sandbox.id, "config": config, "sandbox_config": within}
-        try:
-            made = await self._client.call("CreateContainer", **asked)
-        except EngineError as error:
-            if not passes(error.text):
-                raise
-            made = await self._client.call("CreateContainer", **asked)
+        with self._events.making():
+            try:
+                made = await self._client.call("CreateContainer", **asked)
+            except EngineError as error:
+                if not passes(error.text):
+                    raise
+                made = await self._client.call("CreateContainer", **asked)
         return str(made.container_id)
 
     async def _never_begun(self, row: Any) -> bool:
@@ -226,12 +240,16 @@ class Members:
     async def _begin(self, row: Any) -> None:
         if row.state == facts.CREATED:
             try:
-                await self._client.call("StartContainer", container_id=row.id)
+                await self._begun(row.id)
                 return
             except EngineError as error:
                 if not _HALF_STARTED.search(error.text):
                     raise
-        await self._client.call("StartContainer", container_id=await self._once_more(row))
+        await self._begun(await self._once_more(row))
+
+    async def _begun(self, engine_id: str) -> None:
+        with self._events.making():
+            await self._client.call("StartContainer", container_id=engine_id)
 
     async def _once_more(self, row: Any) -> str:
         """An engine killed while it started a container can neither start it afterwards nor go on: the same is made
@@ -270,6 +288,10 @@ class Members:
         self._events.remember(answer.containers)
         found: Sequence[Any] = answer.containers
         return found
+
+
+def _running(rows: Sequence[Any]) -> Sequence[str]:
+    return [row.id for row in rows if row.state == facts.RUNNING]
 
 
 def _check_mounts(mounts: Sequence[HostMount]) -> None:

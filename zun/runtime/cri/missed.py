@@ -82,11 +82,6 @@ class Missed:
             found = await self.among(running)
         return found
 
-    async def corrected(self, observed: Observed) -> Observed:
-        """The truth of a member of which the engine says that it runs."""
-        end = (await self.among([observed.engine_id])).get(observed.engine_id)
-        return observed if end is None else as_ended(observed, end)
-
     async def end(self, method: str, ids: Sequence[str], *, extra: float = 0.0, **fields: Any) -> None:
         """``CriClient.repeated``, for a call that ends or removes members and sandboxes with these ids, not there is
         success: those whose end was missed are dropped when it hangs. It goes on though its caller is cancelled."""

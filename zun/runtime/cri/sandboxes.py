@@ -84,10 +84,11 @@ class Sandboxes:
     async def find(self, uuid: str) -> Sandbox | None:
         """With addresses; the ready one first, else the youngest. Waits for the end of one that was called off."""
         await self._undone(uuid)
-        return await self._find(uuid)
+        return await self._first(await self._of(uuid))
 
-    async def _find(self, uuid: str) -> Sandbox | None:
-        for row in await self._of(uuid):
+    async def _first(self, rows: Sequence[Any]) -> Sandbox | None:
+        """Of ``rows``, as ``_of`` tells them, the first that is still there."""
+        for row in rows:
             try:
                 answer = await self._client.call("PodSandboxStatus", pod_sandbox_id=row.id)
             except EngineNotFound:  # gone meanwhile
@@ -139,16 +140,18 @@ class Sandboxes:
 
     async def _run(self, making: _Making) -> Sandbox:
         spec = making.spec
-        for row in await self._of(spec.uuid):
+        rows, trouble = await asyncio.gather(self._of(spec.uuid), self._network_trouble())
+        for row in rows:
             found = facts.sandbox(row)
             if found.owner != spec.owner:
                 raise conflict(f"the sandbox of {spec.uuid} belongs to '{found.owner or 'nobody known'}'")
-        existing = await self._find(spec.uuid)
+        existing = await self._first(rows)
         if existing is not None and existing.ready and existing.spec_hash == spec_hash(spec):
             return existing
         if existing is not None:
             await self._remove(spec.uuid)
-        await self._network_ready()
+        if trouble:  # the engine would make half a sandbox, and could not remove it
+            raise SandboxFailed(trouble)
         loop, pause, stumbled = asyncio.get_running_loop(), 0.05, False
         end = loop.time() + _LATE_SECONDS
         while True:
@@ -255,9 +258,10 @@ class Sandboxes:
         taken = [attempt for uuid, attempt in self._ghosts.values() if uuid == spec.uuid]
         attempt = max(taken, default=-1) + 1
         config = configs.sandbox_config(spec, logs=folder, group=groups.of(spec.uuid), attempt=attempt)
-        made = await self._client.call(
-            "RunPodSandbox", extra=self._plugging + _LATE_SECONDS, config=config, runtime_handler=spec.handler
-        )
+        with self._events.making():
+            made = await self._client.call(
+                "RunPodSandbox", extra=self._plugging + _LATE_SECONDS, config=config, runtime_handler=spec.handler
+            )
         answer = await self._client.call("PodSandboxStatus", pod_sandbox_id=made.pod_sandbox_id)
         return facts.sandbox(answer.status)
 
@@ -271,12 +275,10 @@ class Sandboxes:
         except OSError as error:
             raise SandboxFailed(f"its folder of logs cannot be made: {error}") from error
 
-    async def _network_ready(self) -> None:
-        """Without a network the engine would make half a sandbox, and could not remove it. Raises SandboxFailed."""
+    async def _network_trouble(self) -> str:
+        """Why the engine has no network; empty when it has one."""
         known = await self._client.connect()
-        trouble = facts.network_trouble(await self._client.call("Status"), known)
-        if trouble:
-            raise SandboxFailed(trouble)
+        return facts.network_trouble(await self._client.call("Status"), known)
 
     async def _leave_nothing(self, uuid: str) -> None:
         """A RunPodSandbox that failed can leave a sandbox that holds its name and address."""
