@@ -58,27 +58,44 @@ class Events:
         self._known: dict[str, _Known] = {}
         self._opening: set[asyncio.Future[None]] = set()
         self._making = 0
-        self._made = asyncio.Event()
+        self._awaited: dict[str, set[asyncio.Event]] = {}
 
     @contextlib.contextmanager
-    def making(self) -> Iterator[None]:
-        """Around a call that makes or starts something: containerd tells of it long before CRI knows."""
+    def making(self) -> Iterator[Callable[[str], None]]:
+        """Around a call that makes or starts something: containerd tells of it long before CRI knows. What is yielded
+        takes the id of what is there now."""
         self._making += 1
         try:
-            yield
+            yield self._is_there
         finally:
             self._making -= 1
-            made, self._made = self._made, asyncio.Event()
-            made.set()
 
-    async def pause(self, seconds: float) -> None:
-        """Before CRI is asked again of something new: until what is made is made, or ``seconds``."""
-        if not self._making:
-            await asyncio.sleep(seconds)
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_MAKING_SECONDS):
-                await self._made.wait()
+    def _is_there(self, engine_id: str) -> None:
+        for waiter in self._awaited.get(engine_id, ()):
+            waiter.set()
+
+    @contextlib.contextmanager
+    def awaiting(self, engine_id: str) -> Iterator[Callable[[float], Awaitable[None]]]:
+        """Yields the pause, of so many seconds, before CRI is asked of it once more: while something is being made it
+        ends when that is there."""
+        there = asyncio.Event()
+        waiters = self._awaited.setdefault(engine_id, set())
+        waiters.add(there)
+
+        async def pause(seconds: float) -> None:
+            if not self._making or there.is_set():
+                await asyncio.sleep(seconds)
+                return
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_MAKING_SECONDS):
+                    await there.wait()
+
+        try:
+            yield pause
+        finally:
+            waiters.discard(there)
+            if not waiters and self._awaited.get(engine_id) is waiters:
+                del self._awaited[engine_id]
 
     def remember(self, rows: Iterable[Any]) -> None:
         """Rows of a list: whose they are goes on being known when they are gone."""
@@ -111,18 +128,18 @@ class Events:
         self._known.clear()  # also of what went while nobody listened
         self.remember(found)
 
-    async def name(self, engine_id: str) -> _Known | None:
+    async def name(self, engine_id: str, pause: Callable[[float], Awaitable[None]]) -> _Known | None:
         """Whose it is; None for what is not ours, or is gone and never was heard of."""
         known = self._known.get(engine_id)
         if known is None:
-            labels = await self._labels(engine_id)
+            labels = await self._labels(engine_id, pause)
             if labels is None:
                 return None
             known = _Known(labels.get(UUID_LABEL, ""), labels.get(OWNER_LABEL, ""))
             self._known[engine_id] = known
         return known if known.uuid else None
 
-    async def _labels(self, engine_id: str) -> Any | None:
+    async def _labels(self, engine_id: str, pause: Callable[[float], Awaitable[None]]) -> Any | None:
         async def look() -> Any | None:
             for kind, field in (("ContainerStatus", "container_id"), ("PodSandboxStatus", "pod_sandbox_id")):
                 with contextlib.suppress(EngineNotFound):
@@ -130,7 +147,7 @@ class Events:
                     return (await self._client.call(kind, **fields)).status.labels
             return None
 
-        return await _until(look, self.pause)
+        return await _until(look, pause)
 
 
 class _Stream:
@@ -214,11 +231,13 @@ class _Stream:
     async def _settle(self, action: str, engine_id: str) -> None:
         """Tell of it once CRI's answers are of afterwards."""
         try:
-            known = await self._all.name(engine_id)
-            if known is None:
-                return
-            pause = self._all.pause if action in ("create", "start") else asyncio.sleep
-            if not await _until(lambda: self._agrees(action, engine_id), pause):
+            with self._all.awaiting(engine_id) as pause:
+                known = await self._all.name(engine_id, pause)
+                if known is None:
+                    return
+                begins = action in ("create", "start")
+                agreed = await _until(lambda: self._agrees(action, engine_id), pause if begins else asyncio.sleep)
+            if not agreed:
                 LOG.info("action=event engine_id=%s event=%s result=told reason=cri_disagrees", engine_id, action)
         except EngineError as error:
             LOG.debug("action=event engine_id=%s event=%s result=lost reason=%s", engine_id, action, error.text)

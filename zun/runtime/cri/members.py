@@ -223,13 +223,14 @@ class Members:
 
     async def _container(self, sandbox: Any, config: Any, within: Any) -> str:
         asked = {"pod_sandbox_id": sandbox.id, "config": config, "sandbox_config": within}
-        with self._events.making():
+        with self._events.making() as there:
             try:
                 made = await self._client.call("CreateContainer", **asked)
             except EngineError as error:
                 if not passes(error.text):
                     raise
                 made = await self._client.call("CreateContainer", **asked)
+            there(made.container_id)
         return str(made.container_id)
 
     async def _never_begun(self, row: Any) -> bool:
@@ -248,8 +249,9 @@ class Members:
         await self._begun(await self._once_more(row))
 
     async def _begun(self, engine_id: str) -> None:
-        with self._events.making():
+        with self._events.making() as there:
             await self._client.call("StartContainer", container_id=engine_id)
+            there(engine_id)
 
     async def _once_more(self, row: Any) -> str:
         """An engine killed while it started a container can neither start it afterwards nor go on: the same is made

@@ -258,10 +258,11 @@ class Sandboxes:
         taken = [attempt for uuid, attempt in self._ghosts.values() if uuid == spec.uuid]
         attempt = max(taken, default=-1) + 1
         config = configs.sandbox_config(spec, logs=folder, group=groups.of(spec.uuid), attempt=attempt)
-        with self._events.making():
+        with self._events.making() as there:
             made = await self._client.call(
                 "RunPodSandbox", extra=self._plugging + _LATE_SECONDS, config=config, runtime_handler=spec.handler
             )
+            there(made.pod_sandbox_id)
         answer = await self._client.call("PodSandboxStatus", pod_sandbox_id=made.pod_sandbox_id)
         return facts.sandbox(answer.status)
 
