@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,10 @@ import aiosqlite
 import pytest
 import sqlalchemy as sa
 
+from tests.support.wait import eventually
+from zun.store import wal
 from zun.store.database import Database
+from zun.store.sqlite_thread import creator
 
 _table = sa.Table(
     "notes", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("word", sa.String(20), unique=True)
@@ -87,3 +93,27 @@ async def test_what_fails_is_told_and_leaves_nothing_begun(db: Database) -> None
         await connection.execute(_table.insert().values(word="one"))
     async with db.read() as connection:
         assert (await connection.execute(sa.select(_table.c.word))).scalars().all() == ["one"]
+
+
+async def test_a_connection_whose_opening_is_cancelled_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    opening = asyncio.Event()
+
+    async def slow(connection: Any) -> None:
+        opening.set()
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(wal, "switch", slow)
+    before = set(threading.enumerate())
+    task = asyncio.ensure_future(creator(sa.make_url(f"sqlite+aiosqlite:///{tmp_path}/new.sqlite"), {}, [])())
+    await opening.wait()
+    threads = set(threading.enumerate()) - before
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await eventually(lambda: not any(one.is_alive() for one in threads), 10, "its thread ends")
+    del task
+    gc.collect()
+    assert threads
+    assert [str(one.message) for one in recwarn] == []

@@ -17,7 +17,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from zun.domain.errors import Unavailable
-from zun.store import faults, sqlite_thread, wal
+from zun.store import faults, sqlite_thread
 from zun.store.address import SQLITE_WAITS, async_url, connect_args, missing_driver
 from zun.store.steady import NoAnswer, SteadyConnection, steady
 
@@ -51,10 +51,9 @@ class Database:
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._pool = {"max_overflow": max_overflow, "pool_recycle": recycle_seconds}
         self._reader = self._engine(pool_size)
-        self._writer = self._engine(1) if self.is_sqlite else self._reader
+        self._writer = self._engine(1, writer=True) if self.is_sqlite else self._reader
         if self.is_sqlite:
-            _prepare_sqlite(self._reader, writer=False)
-            _prepare_sqlite(self._writer, writer=True)
+            _begin_at_once(self._writer)
 
     @classmethod
     def of(cls, conf: Any) -> Database:
@@ -67,10 +66,12 @@ class Database:
             recycle_seconds=group.connection_recycle_time,
         )
 
-    def _engine(self, pool_size: int) -> AsyncEngine:
+    def _engine(self, pool_size: int, *, writer: bool = False) -> AsyncEngine:
         options: dict[str, Any] = {"pool_size": pool_size}
         if self.is_sqlite:
-            options["async_creator"] = sqlite_thread.creator(self.url, connect_args(self.url))
+            # Transactions are ours, not the driver's.
+            opened = connect_args(self.url) | {"isolation_level": None}
+            options["async_creator"] = sqlite_thread.creator(self.url, opened, _pragmas(writer=writer))
             options |= {"poolclass": sa.pool.AsyncAdaptedQueuePool, "max_overflow": 0}
         else:
             options["connect_args"] = connect_args(self.url)
@@ -164,21 +165,17 @@ class _translated:
             raise DatabaseUnavailable(f"The database does not answer: {faults.reason(error)}") from error
 
 
-def _prepare_sqlite(engine: AsyncEngine, *, writer: bool) -> None:
-    @sa.event.listens_for(engine.sync_engine, "connect")
-    def on_connect(connection: Any, record: object) -> None:
-        connection.isolation_level = None  # transactions are ours, not the driver's
-        connection.run_async(wal.switch)
-        cursor = connection.cursor()
-        cursor.execute("PRAGMA synchronous=NORMAL")  # safe against kill -9; a power cut may lose the last moment
-        cursor.execute("PRAGMA foreign_keys=ON")
-        cursor.execute(f"PRAGMA busy_timeout={SQLITE_WAITS * 1000}")
-        if not writer:
-            cursor.execute("PRAGMA query_only=ON")
-        cursor.close()
+def _pragmas(*, writer: bool) -> list[str]:
+    found = [
+        "synchronous=NORMAL",  # safe against kill -9; a power cut may lose the last moment
+        "foreign_keys=ON",
+        f"busy_timeout={SQLITE_WAITS * 1000}",
+    ]
+    return found if writer else [*found, "query_only=ON"]
 
+
+def _begin_at_once(engine: AsyncEngine) -> None:
     @sa.event.listens_for(engine.sync_engine, "begin")
     def on_begin(connection: sa.Connection) -> None:
         # IMMEDIATE takes the write lock at once: no upgrade of a read lock, so no deadlock with another writer.
-        if writer:
-            connection.exec_driver_sql("BEGIN IMMEDIATE")
+        connection.exec_driver_sql("BEGIN IMMEDIATE")

@@ -14,18 +14,38 @@ from typing import Any
 import aiosqlite
 import sqlalchemy as sa
 
+from zun.store import wal
+
 _ROWS_A_TRIP = 64
 """For iteration over a cursor of the driver's own, which SQLAlchemy never does."""
 
 
-def creator(url: sa.URL, options: dict[str, Any]) -> Callable[[], Awaitable[aiosqlite.Connection]]:
-    """For ``create_async_engine``'s ``async_creator``. ``options``: of ``sqlite3.connect``, beside the URL's."""
+def creator(
+    url: sa.URL, options: dict[str, Any], pragmas: Sequence[str]
+) -> Callable[[], Awaitable[aiosqlite.Connection]]:
+    """For ``create_async_engine``'s ``async_creator``. ``options``: of ``sqlite3.connect``, beside the URL's.
+
+    A connection is whole, with ``pragmas`` and in the write-ahead log's mode, when SQLAlchemy gets it: what its events
+    would do afterwards can be cancelled, and SQLAlchemy then forgets a connection that nobody has closed.
+    """
     where, given = url.get_dialect()().create_connect_args(url)
     connect: Callable[..., sqlite3.Connection] = sqlite3.connect
     opens = partial(connect, *where, **{**given, **options})
 
+    def prepare(raw: sqlite3.Connection) -> None:
+        for pragma in pragmas:
+            raw.execute(f"PRAGMA {pragma}").close()
+
     async def make() -> aiosqlite.Connection:
-        return await _Connection(opens, _ROWS_A_TRIP)
+        connection = _Connection(opens, _ROWS_A_TRIP)
+        await connection
+        try:
+            await wal.switch(connection)
+            await connection.within(prepare)
+        except BaseException:
+            connection.stop()  # its thread closes it
+            raise
+        return connection
 
     return make
 
@@ -43,6 +63,9 @@ class _Connection(aiosqlite.Connection):
     async def rollback(self) -> None:
         if self.in_transaction:
             await super().rollback()
+
+    async def create_function(self, *_: Any, **__: Any) -> None:
+        """SQLAlchemy's own of each new connection, REGEXP and FLOOR: no statement of ours has them."""
 
     async def within(self, work: Callable[[sqlite3.Connection], None]) -> None:
         """Do it in the connection's thread. Raises what ``work`` does, ValueError on a closed connection."""
