@@ -15,6 +15,7 @@ from zun.bus.local import LocalBus
 from zun.bus.sockets import SocketBus
 from zun.conf import ConfigError, cloud, rabbit
 from zun.control.base import Control
+from zun.control.event_feed import EventFeed
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock, SystemClock
 from zun.identity.base import Identity
@@ -74,6 +75,7 @@ class Parts:
     cipher: Cipher
     identity: Identity
     deployment_id: str
+    events: EventFeed
 
     def control(self) -> Control:
         """The API's side."""
@@ -87,6 +89,7 @@ class Parts:
             volumes=self.volumes,
             cipher=self.cipher,
             deployment_id=self.deployment_id,
+            events=self.events,
             images=self.images,
             image_store=self.image_store,
         )
@@ -143,6 +146,8 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
         pods = _pods(conf, clock)
         if pods is not None:
             stack.push_async_callback(pods.close)
+        events = EventFeed(db, conf)
+        stack.push_async_callback(events.close)
         yield Parts(
             conf=conf,
             db=db,
@@ -160,6 +165,7 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
             cipher=cipher,
             identity=_identity(conf, db, clock, openstack),
             deployment_id=deployment_id,
+            events=events,
         )
 
 

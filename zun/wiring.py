@@ -195,6 +195,7 @@ async def _api(parts: Parts, listening: socket.socket, policy: Policy, stop: asy
     try:
         await asyncio.wait({serving, asyncio.create_task(stop.wait())}, return_when=asyncio.FIRST_COMPLETED)
     finally:
+        await parts.events.close()  # streams end by themselves, the server waits for them
         server.should_exit = True
         await serving
 

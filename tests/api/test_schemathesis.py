@@ -30,7 +30,10 @@ CHECKS = (
     "ignored_auth",
     "missing_required_header",
 )
-UNLIMITED = {"quota": dict.fromkeys(("containers", "cpu", "memory", "disk"), -1)}
+UNLIMITED = {
+    "quota": dict.fromkeys(("containers", "cpu", "memory", "disk"), -1),
+    "api": {"stream_seconds": 0.05},
+}
 TAKES_ALL_AWAY = ("container.delete_several",)
 TAKES_THE_NODE_AWAY = ("service.disable", "service.force_down", "service.delete", "service.delete_by_path")
 SECONDS = 280

@@ -78,6 +78,7 @@ def configure(folder: Path, options: Mapping[str, Any] | None = None) -> Any:
     lines = {"DEFAULT": [f"state_path = {folder}", f"auth_encryption_key = {KEY}", "container_driver = simulated"]}
     lines["database"] = [f"connection = sqlite:///{folder}/zun.sqlite"]
     lines["api"] = [f"healthcheck_disable_file = {folder}/disabled"]
+    lines["api"] += ["stream_seconds = 0.05", "event_poll_interval = 0.01"]  # the client reads answers whole
     for name, value in (options or {}).items():
         group, _, option = name.rpartition(".")
         lines.setdefault(group or "DEFAULT", []).append(f"{option} = {value}")

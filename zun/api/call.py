@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from zun.control.base import Control
 from zun.control.status_waits import StatusWaits
 from zun.domain.caller import Caller
+from zun.domain.errors import Unauthorized
 
 
 class Version(NamedTuple):
@@ -46,6 +48,10 @@ async def _for_ever() -> None:
     await asyncio.Event().wait()
 
 
+async def _never() -> Caller:
+    raise Unauthorized("Nobody is known to have called.")
+
+
 @dataclass(slots=True)
 class Call:
     """A decoded, authenticated and version-checked request."""
@@ -75,6 +81,8 @@ class Call:
     """Set once the process was told to stop: whoever waits for news answers at once."""
     gone: Callable[[], Coroutine[Any, Any, None]] = _for_ever
     """Returns when the client has gone. For requests without a body, by one task at a time."""
+    again: Callable[[], Awaitable[Caller]] = _never
+    """Asks once more who calls, for answers that take long. Raises Unauthorized, Unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +94,18 @@ class Stream:
     length: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Server-sent events, without end. ``pieces`` and then ``held`` are closed at the end, whatever ends it."""
+
+    pieces: AsyncGenerator[bytes, None]
+    held: AsyncExitStack
+
+
 @dataclass(slots=True)
 class Answer:
-    """What a handler returns: ``body`` None with 202/200 is the JSON text ``null``; 204 has none; ``Stream`` is sent
-    piece by piece.
+    """What a handler returns: ``body`` None with 202/200 is the JSON text ``null``; 204 has none; ``Stream`` and
+    ``Events`` are sent piece by piece.
 
     ``body`` may hold ``orjson.Fragment`` for JSON text from the database.
     """

@@ -13,8 +13,9 @@ import orjson
 from pydantic import BaseModel
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from zun.api import auth, decoding, discovery, metrics, microversion
-from zun.api.call import Answer, Call, Policy, Stream, Version
+from zun.api import auth, decoding, discovery, event_stream, metrics, microversion
+from zun.api.call import Answer, Call, Events, Policy, Stream, Version
+from zun.api.event_stream import send_events
 from zun.api.faults import describe
 from zun.api.openapi import document
 from zun.api.request import (
@@ -103,7 +104,10 @@ class Endpoint:
         try:
             status, body = await self._answer(request, parts)
             with_body = request.method != "HEAD"
-            if isinstance(body, Stream):
+            if isinstance(body, Events):
+                async with body.held:
+                    await send_events(receive, send, status, body, request.answer_headers)
+            elif isinstance(body, Stream):
                 await send_stream(send, status, body, request.answer_headers, with_body=with_body)
             else:
                 await send_json(send, status, body, request.answer_headers, with_body=with_body)
@@ -156,8 +160,7 @@ class Endpoint:
     async def _answer(self, request: _Request, parts: list[str] | None) -> tuple[int, Any]:
         if parts is None:
             raise RouteNotFound("The path is not valid text.")
-        if not accepts_json(request.headers.get(b"accept")):
-            raise NotAcceptable("Only application/json is produced.")
+        self._check_accept(request, parts)
         if not parts:
             request.operation = "root.discovery"
             _only_get(request)
@@ -183,6 +186,15 @@ class Endpoint:
         request.operation = route.operation
         return await self._perform(request, route, version, match.parameters(request.method))
 
+    def _check_accept(self, request: _Request, parts: list[str]) -> None:
+        header = request.headers.get(b"accept")
+        if accepts_json(header):
+            return
+        match = self._router.find(parts[1:]) if parts and parts[0] == "v1" else None
+        rows = match.methods.get(request.method, ()) if match else ()
+        if not (event_stream.accepts(header) and any(row.events for row in rows)):
+            raise NotAcceptable("Only application/json is produced.")
+
     def _negotiate(self, request: _Request) -> Version:
         try:
             version = microversion.parse(request.headers.get(b"openstack-api-version"))
@@ -195,14 +207,17 @@ class Endpoint:
     async def _perform(
         self, request: _Request, route: Route, version: Version, path: Mapping[str, str]
     ) -> tuple[int, Any]:
-        tokens = request.headers.get(b"x-auth-token"), request.headers.get(b"x-service-token")
-        caller = await auth.authenticate(self._identity, self._policy, *tokens)
+        caller = await self._who(request)
         auth.guard_reader(caller, route.method, route.policy or route.operation.replace(".", ":", 1))
         query = decoding.decode_query(request.scope.get("query_string", b""))
         if route.takes_archive:
             async with self._archives:
                 return await self._carry_out(request, route, version, path, caller, query)
         return await self._carry_out(request, route, version, path, caller, query)
+
+    async def _who(self, request: _Request) -> Caller:
+        tokens = request.headers.get(b"x-auth-token"), request.headers.get(b"x-service-token")
+        return await auth.authenticate(self._identity, self._policy, *tokens)
 
     async def _carry_out(
         self,
@@ -229,6 +244,7 @@ class Endpoint:
             stopping=self._stopping,
             waits=self._waits,
             gone=request.gone,
+            again=lambda: self._who(request),
         )
         if route.model is not None:
             call.args = _arguments(call, route)

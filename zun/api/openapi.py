@@ -88,6 +88,13 @@ _REQUEST_HEADERS: dict[str, dict[str, Any]] = {
         "description": "Names this request: sent again with the same body it gives the same answer and makes nothing.",
         "schema": {"type": "string", "pattern": r"^[!-+\--~]{1,255}$"},
     },
+    "Last-Event-ID": {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "required": False,
+        "description": "The id of the last event that was received: the stream goes on behind it.",
+        "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+    },
 }
 """What routes name in ``headers``."""
 
@@ -236,7 +243,7 @@ def _responses(rows: Sequence[Route], newest: Route, linked: Mapping[str, Any]) 
     for status in sorted({row.status for row in rows}):
         answer: dict[str, Any] = {"description": HTTPStatus(status).phrase, "headers": _headers("Version")}
         if status != 204:
-            answer["content"] = {"application/json": {"schema": _answers(row for row in rows if row.status == status)}}
+            answer["content"] = _content(rows, status)
         if newest.locates:
             answer["headers"] |= _headers("Location")
         if linked:
@@ -256,6 +263,12 @@ def _responses(rows: Sequence[Route], newest: Route, linked: Mapping[str, Any]) 
         found[str(status)] = _refusal(status, "Error", "Version")
     found["401"] = _refusal(401, "Unauthorized", "Version", "WWW-Authenticate")
     return dict(sorted(found.items()))
+
+
+def _content(rows: Sequence[Route], status: int) -> dict[str, Any]:
+    if any(row.events for row in rows):
+        return {"text/event-stream": {"schema": TEXT}}
+    return {"application/json": {"schema": _answers(row for row in rows if row.status == status)}}
 
 
 def _answers(rows: Iterable[Route]) -> dict[str, Any]:

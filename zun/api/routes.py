@@ -8,6 +8,7 @@ from zun.api.v1 import (
     capsules,
     container_actions,
     containers,
+    events,
     hosts,
     images,
     networks,
@@ -29,6 +30,7 @@ ROUTES: list[Route] = [
     *images.ROUTES,
     *networks.ROUTES,
     *capsules.ROUTES,
+    *events.ROUTES,
 ]
 
 COLLECTIONS = (

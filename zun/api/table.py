@@ -32,6 +32,8 @@ class Route:
     """The query by itself has to satisfy ``model`` (commit, network_detach)."""
     json_only: bool = False
     """Demands Content-Type application/json (415 else)."""
+    events: bool = False
+    """The success is a stream of server-sent events (``zun.api.call.Events``)."""
     takes_archive: bool = False
     """The body carries an archive: it may be as large as [api]/max_archive_bytes makes it, and any text."""
     answer: dict[str, Any] | None = None

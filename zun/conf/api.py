@@ -29,6 +29,33 @@ OPTIONS = [
         help="Largest tar archive copied into or out of a container, bytes.",
     ),
     cfg.IntOpt("parallel_archives", default=4, min=1, help="Archives one API process takes in at once."),
+    cfg.IntOpt(
+        "event_listeners",
+        default=500,
+        min=0,
+        help="Listeners of GET /v1/events one API process serves at once; 0: none.",
+    ),
+    cfg.FloatOpt(
+        "event_poll_interval",
+        default=0.5,
+        min=0.01,
+        help="Time between two looks for new status events, while anyone listens, seconds.",
+    ),
+    cfg.IntOpt(
+        "event_retention",
+        default=86400,
+        min=60,
+        help="Age up to which status events are kept, for listeners that come back, seconds.",
+    ),
+    cfg.FloatOpt(
+        "stream_keepalive", default=15.0, min=0.1, help="Silence on a stream of events that is broken, seconds."
+    ),
+    cfg.FloatOpt(
+        "stream_seconds",
+        default=3600.0,
+        min=0,
+        help="Longest life of a stream of events, seconds; its client comes again. 0: no limit.",
+    ),
     cfg.FloatOpt("body_timeout", default=60.0, min=0.1, help="Longest time for the body of a request, seconds."),
     cfg.IntOpt(
         "idempotency_key_ttl",

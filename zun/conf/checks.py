@@ -17,6 +17,7 @@ _LIMITS = (
     ("minimum_memory", "maximum_memory", "default_memory"),
     ("minimum_disk", "maximum_disk", "default_disk"),
 )
+_SECONDS = ("body_timeout", "event_poll_interval", "stream_keepalive", "stream_seconds")
 _HOST_LENGTH = 255
 _SOCKET_LENGTH = 107
 
@@ -46,7 +47,7 @@ def problem(conf: Any) -> str | None:
 
 def _numbers(conf: Any) -> str | None:
     """oslo.config takes nan and inf for numbers."""
-    named = [("DEFAULT", conf, ("minimum_cpus", "maximum_cpus", "default_cpu")), ("api", conf.api, ("body_timeout",))]
+    named = [("DEFAULT", conf, ("minimum_cpus", "maximum_cpus", "default_cpu")), ("api", conf.api, _SECONDS)]
     ratios = [f"{prefix}{kind}_allocation_ratio" for prefix in ("", "initial_") for kind in ("cpu", "ram", "disk")]
     named.append(("compute", conf.compute, ("reserve_disk_for_image", *ratios)))
     for group, section, names in named:

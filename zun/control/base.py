@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zun.bus.base import Bus
+from zun.control.event_feed import EventFeed
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock
 from zun.image.base import Images, ImageStore
@@ -31,6 +32,8 @@ class Control:
     cipher: Cipher
     deployment_id: str
     """Marks what this deployment makes in engines, with the host: ``<deployment id>/<host>``."""
+    events: EventFeed
+    """Status events for listeners of this process."""
     images: Mapping[str, Images] = field(default_factory=dict)
     """Image drivers by name."""
     image_store: ImageStore | None = None

@@ -21,7 +21,17 @@ from zun.domain.container import Container, Type
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Status
 from zun.domain.operation import CAPSULE, Kind, Operation
-from zun.store import capsules, containers, idempotency, images, leases, operations, sessions, volume_mappings
+from zun.store import (
+    capsules,
+    containers,
+    idempotency,
+    images,
+    leases,
+    operations,
+    sessions,
+    status_events,
+    volume_mappings,
+)
 
 LOG = logging.getLogger(__name__)
 
@@ -79,6 +89,7 @@ async def reap_once(control: Control, owner: str) -> str:
     async with control.db.write() as connection:
         forgotten = await sessions.sweep(connection, now)
         keys = await idempotency.sweep(connection, now)
+    await _prune_events(control)
     return (
         f"Ended {ended} operations, gave {extended} more time, swept {swept} volumes and {forgotten} sessions, "
         f"forgot {pruned} old actions and {keys} keys of requests."
@@ -250,6 +261,13 @@ async def _release(control: Control, uuid: str) -> None:
         await container_volumes.discard(control, mappings)
     except ZunError as error:
         LOG.warning("action=release container=%s result=failed reason=%s", uuid, error.message)
+
+
+async def _prune_events(control: Control) -> None:
+    before = control.clock.now() - timedelta(seconds=control.conf.api.event_retention)
+    for _ in range(PRUNE_BATCHES):
+        if not await control.db.run(lambda connection: status_events.prune(connection, before)):
+            return
 
 
 async def _prune(control: Control) -> int:

@@ -10,7 +10,7 @@
     ├── Forbidden (403)        PolicyNotAuthorized, OverQuota, ExternalNetworkAttachForbidden
     ├── NotFound (404)         ContainerNotFound, NetworkNotFound, VolumeNotFound, RegistryNotFound, …
     ├── NotAcceptable (406), UnsupportedMediaType (415), MethodNotAllowed (405), RequestTimeout (408),
-    │                          RequestTooLarge (413)
+    │                          EventsGone (410), RequestTooLarge (413)
     ├── Conflict (409)         InvalidStateException, ContainerAlreadyExists, ContainerHostNotUp,
     │                          IdempotencyKeyReused, …
     ├── Unavailable (503)      something the product needs does not answer; a retry can help
@@ -250,6 +250,12 @@ class NotAcceptable(ZunError):
     slug = ""
 
 
+class EventsGone(ZunError):
+    """What a listener wants to go on from is not kept any more."""
+
+    status = 410
+
+
 class RequestTooLarge(ZunError):
     """The body is larger than the API takes."""
 
@@ -351,6 +357,12 @@ class HostUnreachable(Unavailable):
 
 class BrokerUnreachable(HostUnreachable):
     """The node could not be asked: the message broker does not answer."""
+
+
+class TooManyListeners(Unavailable):
+    """As many streams are open as one process serves; another may have room, or this one later."""
+
+    retryable = True
 
 
 class PlacementUnavailable(Unavailable):

@@ -11,9 +11,10 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from zun.domain.clock import SystemClock
 from zun.domain.container import Container, Type
 from zun.store import containers as rows
-from zun.store import paging, quotas, sessions
+from zun.store import paging, quotas, sessions, status_events
 from zun.store.tables import containers
 
 _c = containers.c
@@ -79,10 +80,12 @@ async def update_members(
 ) -> int:
     """Change all members of a capsule, or those whose columns are as ``expect`` says; how many."""
     found = [_c[name] == value for name, value in expect.items()]
+    mine = [_c.capsule_uuid == capsule_uuid, *found]
+    before = await status_events.before(connection, *mine) if "status" in values else ()
     changed = {**values, "updated_at": now, "generation": _c.generation + 1}
-    result = await connection.execute(
-        containers.update().where(_c.capsule_uuid == capsule_uuid, *found).values(**changed)
-    )
+    result = await connection.execute(containers.update().where(*mine).values(**changed))
+    if before:
+        await status_events.note_changes(connection, before, values, now)
     return int(result.rowcount)
 
 
@@ -92,9 +95,11 @@ async def remove(connection: AsyncConnection, uuid: str, expect: Mapping[str, An
     removed = await rows.delete(connection, uuid, expect)
     if removed is None:
         return False
-    await quotas.give_back(connection, removed.project_id, await _counted(connection, removed))
-    if removed.container_type == Type.CAPSULE:
+    inside = await members(connection, uuid) if removed.container_type == Type.CAPSULE else ()
+    await quotas.give_back(connection, removed.project_id, sum_of([removed, *inside]))
+    if inside:
         await connection.execute(containers.delete().where(_c.capsule_uuid == uuid))
+        await status_events.note_deleted(connection, inside, SystemClock().now())
     await sessions.forget(connection, uuid)
     return True
 

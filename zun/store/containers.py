@@ -15,7 +15,9 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.domain.awaited import Seen
+from zun.domain.clock import SystemClock
 from zun.domain.container import HOLDERS, MEMBERS, Container, Type
+from zun.store import status_events
 from zun.store.tables import Json, containers, registries
 
 _FIELDS = [containers.c[field.name] for field in dataclasses.fields(Container)]
@@ -50,6 +52,7 @@ async def insert(connection: AsyncConnection, *given: Container) -> None:
     for values in rows:
         values.pop("id")
     await connection.execute(containers.insert(), rows)
+    await status_events.note_created(connection, rows, given[0].created_at or SystemClock().now())
 
 
 async def get(connection: AsyncConnection, uuid: str) -> Container | None:
@@ -199,9 +202,11 @@ async def update(
     connection: AsyncConnection, uuid: str, expect: Mapping[str, Any], values: Mapping[str, Any], now: datetime
 ) -> bool:
     """Guarded write: change the row if every column of ``expect`` is as named. A tuple means "any of", None "is null".
+    Another status is an event for those who listen.
 
     False when the row moved on (or is gone): the caller reads again and decides anew.
     """
+    before = await status_events.before(connection, containers.c.uuid == uuid) if "status" in values else ()
     conditions = [containers.c.uuid == uuid]
     for name, value in expect.items():
         column = containers.c[name]
@@ -215,6 +220,8 @@ async def update(
     result = await connection.execute(
         containers.update().where(*conditions).values(**changed, updated_at=now, generation=containers.c.generation + 1)
     )
+    if result.rowcount and before:
+        await status_events.note_changes(connection, before, values, now)
     return bool(result.rowcount)
 
 
@@ -229,7 +236,10 @@ async def delete(connection: AsyncConnection, uuid: str, expect: Mapping[str, An
         for name, value in expect.items()
     ]
     result = await connection.execute(containers.delete().where(*conditions))
-    return found if result.rowcount else None
+    if not result.rowcount:
+        return None
+    await status_events.note_deleted(connection, [found], SystemClock().now())
+    return found
 
 
 async def of_host(connection: AsyncConnection, host: str) -> Sequence[Container]:

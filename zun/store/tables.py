@@ -11,9 +11,10 @@ from zun.store.columns import real as _real
 from zun.store.columns import row_id as _id
 from zun.store.columns import table as _table
 from zun.store.columns import when as _when
+from zun.store.event_tables import status_events
 from zun.store.request_tables import idempotency_keys
 
-__all__ = ["Json", "idempotency_keys", "metadata"]
+__all__ = ["Json", "idempotency_keys", "metadata", "status_events"]
 
 containers = _table(
     "containers",
