@@ -12,6 +12,8 @@ import sqlalchemy as sa
 
 from zun.bus.base import Bus
 from zun.bus.local import LocalBus
+from zun.bus.notifier import Logged, Notifier, Several, Silent
+from zun.bus.rabbit_url import RabbitOptions
 from zun.bus.sockets import SocketBus
 from zun.conf import ConfigError, cloud, rabbit
 from zun.control.base import Control
@@ -76,6 +78,7 @@ class Parts:
     identity: Identity
     deployment_id: str
     events: EventFeed
+    notifier: Notifier
 
     def control(self) -> Control:
         """The API's side."""
@@ -90,6 +93,7 @@ class Parts:
             cipher=self.cipher,
             deployment_id=self.deployment_id,
             events=self.events,
+            notifier=self.notifier,
             images=self.images,
             image_store=self.image_store,
         )
@@ -134,6 +138,8 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
         stack.push_async_callback(runtime.close)
         bus = _bus(conf)  # connects from here on
         stack.push_async_callback(bus.close)
+        notifier = _notifier(conf)
+        stack.push_async_callback(notifier.close)
         await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
         deployment_id = await _deployment_id(db)
         volumes = {name: _volumes(name, conf, db, clock, openstack) for name in cloud.volume_drivers(conf)}
@@ -166,6 +172,7 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
             identity=_identity(conf, db, clock, openstack),
             deployment_id=deployment_id,
             events=events,
+            notifier=notifier,
         )
 
 
@@ -305,8 +312,56 @@ def _bus(conf: Any) -> Bus:
     )
 
 
+def _notifier(conf: Any) -> Notifier:
+    group = conf.oslo_messaging_notifications
+    drivers: list[Notifier] = []
+    if "log" in group.driver:
+        drivers.append(Logged())
+    for name in ("messaging", "messagingv2"):
+        if name in group.driver:
+            drivers.append(_rabbit_notifier(conf, enveloped=name == "messagingv2"))
+    return Several(drivers) if drivers else Silent()
+
+
+def _rabbit_notifier(conf: Any, *, enveloped: bool) -> Notifier:
+    from zun.bus.rabbit_url import SCHEMES, TransportUrlError
+
+    group = conf.oslo_messaging_notifications
+    url = group.transport_url or conf.transport_url
+    if url.partition("://")[0] not in SCHEMES:
+        raise ConfigError("[oslo_messaging_notifications]/driver needs RabbitMQ: a transport_url with rabbit://")
+    try:
+        from zun.bus.rabbit_notifier import RabbitNotifier
+    except ImportError as error:
+        raise ConfigError(_NO_RABBIT) from error
+    try:
+        return RabbitNotifier(
+            url,
+            _rabbit_options(conf),
+            publisher=f"container.{conf.host}",
+            topics=group.topics,
+            enveloped=enveloped,
+            durable=group.amqp_durable_queues,
+            retries=group.retry,
+        )
+    except TransportUrlError as error:
+        raise ConfigError(f"[oslo_messaging_notifications]/transport_url cannot be used: {error}") from error
+
+
+_NO_RABBIT = "RabbitMQ is named, and the Python package aio-pika is not installed; install zun-ng[rabbitmq]"
+
+
+def _rabbit_options(conf: Any) -> RabbitOptions:
+    given = conf.oslo_messaging_rabbit
+    return RabbitOptions(
+        exchange=conf.control_exchange,
+        topic=conf.compute.topic,
+        **{option.name: given[option.name] for option in rabbit.OPTIONS},
+    )
+
+
 def _rabbit_bus(conf: Any) -> Bus:
-    from zun.bus.rabbit_url import RabbitOptions, TransportUrlError
+    from zun.bus.rabbit_url import TransportUrlError
 
     try:
         from zun.bus.rabbitmq import RabbitBus
@@ -315,13 +370,7 @@ def _rabbit_bus(conf: Any) -> Bus:
             "[DEFAULT]/transport_url names RabbitMQ, and the Python package aio-pika is not installed;"
             " install zun-ng[rabbitmq]"
         ) from error
-    given = conf.oslo_messaging_rabbit
-    options = RabbitOptions(
-        exchange=conf.control_exchange,
-        topic=conf.compute.topic,
-        **{option.name: given[option.name] for option in rabbit.OPTIONS},
-    )
     try:
-        return RabbitBus(conf.transport_url, options)
+        return RabbitBus(conf.transport_url, _rabbit_options(conf))
     except TransportUrlError as error:
         raise ConfigError(f"[DEFAULT]/transport_url cannot be used: {error}") from error

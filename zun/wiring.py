@@ -137,6 +137,7 @@ async def _agent(parts: Parts, ready: Callable[[], None]) -> None:
         volumes=parts.volumes,
         placement=parts.placement,
         cipher=parts.cipher,
+        notifier=parts.notifier,
         host=parts.conf.host,
         deployment_id=parts.deployment_id,
         instance=str(uuid.uuid4()),

@@ -149,6 +149,25 @@ class Session:
         )
         await self._publish(self._publishing.default_exchange if to_queue else self.exchange, message, key, mandatory)
 
+    async def send(self, key: str, message: Message) -> None:
+        """Returns when the broker has confirmed; also when nobody has a queue for it. Raises SessionLost, Refused."""
+        await self._publish(self.exchange, message, key, False)
+
+    async def ensure_queue(self, name: str, *, durable: bool) -> None:
+        """A queue of that name, bound to the exchange by it, whoever made it and however. Raises SessionLost, Trouble,
+        TimeoutError."""
+        async with asyncio.timeout(OPEN_SECONDS):
+            try:
+                await self.guard(self._bind(name, passive=True, durable=durable), fatal=False)
+            except Trouble:  # it is not there yet; the question has ended the channel it was asked on
+                await self.guard(self._bind(name, passive=False, durable=durable), fatal=False)
+
+    async def _bind(self, name: str, *, passive: bool, durable: bool) -> None:
+        channel = await self._connection.channel()
+        queue = await channel.declare_queue(name, durable=durable, passive=passive)
+        await queue.bind(self.exchange, name)
+        await channel.close()
+
     async def _publish(self, exchange: AbstractExchange, message: Message, key: str, mandatory: bool) -> None:
         try:
             await self.guard(exchange.publish(message, key, mandatory=mandatory))

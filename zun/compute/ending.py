@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from zun.compute import telling
 from zun.compute.operations.common import reason_of
 from zun.compute.work import Outcome, Work
 from zun.domain.errors import Unavailable
@@ -26,7 +27,7 @@ class Superseded(Exception):
 
 
 async def write(work: Work, outcome: Outcome) -> None:
-    """End the operation. Writes nothing if it was ended elsewhere (reaper, forced delete)."""
+    """End the operation, and tell of it. Writes nothing if it was ended elsewhere (reaper, forced delete)."""
     node, now = work.node, work.node.clock.now()
 
     async def end(connection: AsyncConnection) -> None:
@@ -55,6 +56,7 @@ async def write(work: Work, outcome: Outcome) -> None:
     while True:
         try:
             await node.db.run(end)
+            telling.ended(work, outcome)
             break
         except Superseded:  # or a commit that was carried out though its answer never came
             break
@@ -115,15 +117,17 @@ async def leave_tombstone(work: Work, error: Exception, back_off: timedelta) -> 
     answering, has nothing of it any more. Ports and allocation are given back only then."""
     node = work.node
 
-    async def leave(connection: AsyncConnection) -> None:
+    async def leave(connection: AsyncConnection) -> bool:
         await containers.lock(connection, work.uuid)
         await work.journal.write(connection)
         postponed = await operations.postpone(
             connection, work.operation.id, worker=node.instance, until=node.clock.now() + back_off
         )
-        if postponed and work.container is not None:
-            await capsules.remove(connection, work.uuid, {"host": (node.host,)})
+        if not postponed or work.container is None:
+            return False
+        return await capsules.remove(connection, work.uuid, {"host": (node.host,)})
 
-    await node.db.run(leave)
+    if await node.db.run(leave):
+        telling.forsaken(work)
     work.journal.written()
     LOG.warning("action=delete container=%s result=tombstone reason=%s", work.uuid, reason_of(error))

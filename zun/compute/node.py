@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zun.bus.base import Bus
+from zun.bus.notifier import Notifier, Silent
 from zun.compute.capsules.news import News
 from zun.compute.execs import Execs
 from zun.control.secrets import Cipher
@@ -52,6 +53,8 @@ class Node:
     host: str
     deployment_id: str
     instance: str
+    notifier: Notifier = field(default_factory=Silent)
+    """Told how operations go."""
     pods: Pods | None = None
     """The engine for capsules; None where this node takes none."""
     pod_images: Images | None = None

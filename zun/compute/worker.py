@@ -16,7 +16,7 @@ from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.compute import ending
+from zun.compute import ending, telling
 from zun.compute.journal import Journal
 from zun.compute.node import Node
 from zun.compute.operations import chosen
@@ -188,6 +188,7 @@ class Worker:
             row, mappings = None, []
         work = Work(node, operation, row, Journal(node, operation.id), mappings, elsewhere=elsewhere)
         work.leave, work.aside, work.members = partial(self._leave, operation), slot.aside, inside
+        telling.begun(work)
         started = node.clock.monotonic()
         outcome = await self._carry_out(work)
         if outcome is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zun.bus.base import Bus
+from zun.bus.notifier import Notifier
 from zun.control.event_feed import EventFeed
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock
@@ -34,6 +35,7 @@ class Control:
     """Marks what this deployment makes in engines, with the host: ``<deployment id>/<host>``."""
     events: EventFeed
     """Status events for listeners of this process."""
+    notifier: Notifier
     images: Mapping[str, Images] = field(default_factory=dict)
     """Image drivers by name."""
     image_store: ImageStore | None = None

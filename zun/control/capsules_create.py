@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.control import capsules_volumes, container_quota
+from zun.control import capsules_volumes, container_quota, telling
 from zun.control.base import Control
 from zun.control.container_placing import give_back, place
 from zun.control.container_record import Asked, note_ended, queue
@@ -130,6 +130,7 @@ async def _record_refused(
             await also(connection, refused)
 
     await control.db.run(record)
+    telling.refused(control, asked, refused.capsule, Kind.CREATE, reason.message)
     return refused
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.control import container_quota, container_volumes
+from zun.control import container_quota, container_volumes, telling
 from zun.control.base import Control
 from zun.control.container_placing import give_back, place
 from zun.control.container_record import Asked, note_ended, queue
@@ -140,6 +140,7 @@ async def _record_refused(
             await also(connection, row)
 
     await control.db.run(record)
+    telling.refused(control, asked, row, Kind.CREATE, reason.message)
     return row
 
 

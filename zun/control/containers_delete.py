@@ -5,6 +5,7 @@ What a second DELETE means while the first is at work: docs/decisions/0002-paral
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.control import container_volumes, containers_lost
+from zun.control import container_volumes, containers_lost, telling
 from zun.control.base import Control
 from zun.control.container_exclusive import changing
 from zun.control.container_placing import give_back
@@ -23,6 +24,7 @@ from zun.control.containers_power import TRIES, as_read
 from zun.domain.container import Container, Type
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Status, Task, require
+from zun.domain.notification import Phase
 from zun.domain.operation import CAPSULE, FREED, Kind, Operation
 from zun.store import capsules, operations, volume_mappings
 from zun.store import containers as store
@@ -168,9 +170,11 @@ async def _delete_here(control: Control, asked: Asked, container: Container) -> 
             now=now,
             deadline=now + timedelta(seconds=HERE_SECONDS),
         )
+    telling.tell(control, asked, container, Kind.DELETE, Phase.START)
     try:
         await finish_here(control, container.uuid, operation_id)
-    except BaseException:
+    except BaseException as error:
+        telling.tell(control, asked, container, Kind.DELETE, Phase.ERROR, str(error))
         back = {"status": Status.ERROR, "task_state": None}
         async with control.db.write() as connection:
             now = control.clock.now()
@@ -178,7 +182,12 @@ async def _delete_here(control: Control, asked: Asked, container: Container) -> 
             await operations.finish(connection, operation_id, worker=None, now=now, error=True)
             await store.update(connection, container.uuid, {"status": Status.DELETING, "host": None}, back, now)
         raise
+    telling.tell(control, asked, _gone(container), Kind.DELETE, Phase.END)
     return True
+
+
+def _gone(container: Container) -> Container:
+    return dataclasses.replace(container, status=Status.DELETED)
 
 
 async def finish_here(control: Control, uuid: str, operation_id: int) -> None:
@@ -226,6 +235,8 @@ async def _delete_without_node(control: Control, asked: Asked, container: Contai
     if not await control.db.run(entomb):
         return False
     LOG.warning("action=delete container=%s host=%s result=tombstone reason=host down", container.uuid, host)
+    telling.tell(control, asked, container, Kind.DELETE, Phase.START)
+    telling.tell(control, asked, _gone(container), Kind.DELETE, Phase.END)
     try:
         await release_from_here(control, container.uuid)
     except ZunError as error:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 from datetime import timedelta
 from typing import Any
@@ -14,7 +15,7 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.control import container_volumes
+from zun.control import container_volumes, telling
 from zun.control.base import Control
 from zun.control.containers_delete import HERE, finish_here, release_from_here
 from zun.domain.container import Container, Type
@@ -105,6 +106,7 @@ async def _finish_here(control: Control, operation: Operation) -> bool:
         await _extend(control, operation)
         return False
     LOG.warning("action=reap kind=delete container=%s result=finished from here", operation.container_uuid)
+    telling.over(control, operation, None, None)
     return True
 
 
@@ -154,6 +156,8 @@ async def _end(control: Control, operation: Operation) -> bool:
         operation.request_id,
         reason,
     )
+    left = row if row is None or announced else dataclasses.replace(row, **_outcome(operation, row, reason))
+    telling.over(control, operation, left, reason)
     if not gives_back:
         return True
     if operation.host:
