@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from zun import stopping
+from zun import metrics, stopping
 from zun.conf import ConfigError
 from zun.parts import Parts, build
 
@@ -35,6 +35,7 @@ async def run(
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_listen(conf)) if api else None
         sessions = stack.enter_context(_listen_for_sessions(conf)) if proxy else None
+        stack.enter_context(metrics.serving(conf, "api" if api else "compute"))
         async with build(conf) as parts:
             with stopping.on_signals(stop):
                 await _serve(parts, listening, sessions, policy, compute=compute, ready=ready, stop=stop)

@@ -46,7 +46,9 @@ _NO_BODY = frozenset({"GET", "HEAD", "OPTIONS"})
 class _Request:
     """What the steps learn of one request on the way."""
 
-    __slots__ = ("answer_headers", "base", "headers", "method", "operation", "receive", "request_id", "scope")
+    __slots__ = (
+        "answer_headers", "base", "headers", "method", "operation", "project", "receive", "request_id", "scope", "user",
+    )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, public_endpoint: str) -> None:
         self.scope = scope
@@ -56,6 +58,7 @@ class _Request:
         self.base = public_endpoint or base_url(scope, self.headers)
         self.request_id: str = scope[REQUEST_ID]
         self.operation = "unrouted"
+        self.user = self.project = "-"
         self.answer_headers: list[tuple[bytes, bytes]] = []
 
     async def gone(self) -> None:
@@ -118,11 +121,14 @@ class Endpoint:
         seconds = time.perf_counter() - started
         metrics.count(request.operation, status, seconds)
         LOG.info(
-            "action=request operation=%s status=%s seconds=%.4f request_id=%s",
+            "action=request operation=%s status=%s ms=%.1f request_id=%s user=%s project=%s method=%s",
             request.operation,
             status,
-            seconds,
+            seconds * 1000,
             request.request_id,
+            request.user,
+            request.project,
+            request.method,
         )
 
     async def _fail(self, request: _Request, error: Exception, send: Send) -> int:
@@ -208,6 +214,7 @@ class Endpoint:
         self, request: _Request, route: Route, version: Version, path: Mapping[str, str]
     ) -> tuple[int, Any]:
         caller = await self._who(request)
+        request.user, request.project = caller.user_id, caller.project_id or "-"
         auth.guard_reader(caller, route.method, route.policy or route.operation.replace(".", ":", 1))
         query = decoding.decode_query(request.scope.get("query_string", b""))
         if route.takes_archive:

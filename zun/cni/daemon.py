@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import web
+from prometheus_client import Counter, Histogram
 
+from zun import metrics
 from zun.cni.access import address_of, ensure_key, key_file, opens
 from zun.cni.call import CRASHED, FAILED_IO, LATER, NOT_PLUGGED, Call, CniError, parse, version_of
 from zun.cni.interfaces import Interfaces
@@ -37,6 +39,15 @@ GRACE = 5.0
 """Seconds that calls at work are given to end when the daemon is told to stop."""
 _BODY_SECONDS = 10.0
 
+_KNOWN = frozenset({"/addNetwork", "/delNetwork", "/checkNetwork", "/healthz"})
+_CALLS = Counter("zun_cni_calls", "Calls of the plug-in by what they asked and their HTTP status.", ["call", "status"])
+_SECONDS = Histogram(
+    "zun_cni_call_seconds",
+    "Time of a call of the plug-in.",
+    ["call"],
+    buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+)
+
 
 async def run(conf: Any, ready: Callable[[], None]) -> None:
     """Run until SIGTERM or SIGINT. Raises ConfigError, OSError when the address is taken."""
@@ -44,6 +55,11 @@ async def run(conf: Any, ready: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    with metrics.serving(conf, "cni"):
+        await _run(conf, ready, stop)
+
+
+async def _run(conf: Any, ready: Callable[[], None], stop: asyncio.Event) -> None:
     async with serving(conf):
         ready()
         await stop.wait()
@@ -91,7 +107,7 @@ class Routes:
 
     def application(self) -> web.Application:
         """The routes."""
-        application = web.Application(middlewares=[_faults_told], client_max_size=LARGEST)
+        application = web.Application(middlewares=[_counted, _faults_told], client_max_size=LARGEST)
         application.on_shutdown.append(self._finish)
         application.router.add_post("/addNetwork", self._add)
         application.router.add_post("/delNetwork", self._delete)
@@ -133,6 +149,18 @@ class Routes:
             raise CniError(408, FAILED_IO, f"The body did not arrive within {_BODY_SECONDS:g} seconds.") from error
         request["body"] = body
         return parse(request.headers, body, needs_namespace=needs_namespace)
+
+
+@web.middleware
+async def _counted(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    began = time.monotonic()
+    answer = await handler(request)
+    call = request.path if request.path in _KNOWN else "other"
+    _CALLS.labels(call, str(answer.status)).inc()
+    _SECONDS.labels(call).observe(time.monotonic() - began)
+    return answer
 
 
 @web.middleware

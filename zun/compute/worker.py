@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
+from prometheus_client import Counter, Gauge, Histogram
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.compute import ending, telling
@@ -35,6 +36,16 @@ PERSISTENT = frozenset({Kind.DELETE, Kind.RELEASE, Kind.IMAGE_DELETE})
 """Kinds that are tried until done, however long the engine is away."""
 WITHOUT_CONTAINER = PERSISTENT | {Kind.COMMIT, Kind.IMAGE_PULL}
 """Kinds that have something to do though the container's row is gone."""
+
+_OPERATIONS = Counter("zun_compute_operations", "Operations that this node ended.", ["kind", "result"])
+_RETRIES = Counter("zun_compute_operation_retries", "Attempts after which an operation is tried again.", ["kind"])
+_SECONDS = Histogram(
+    "zun_compute_operation_seconds",
+    "Time of an operation's last attempt.",
+    ["kind"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800),
+)
+_AT_WORK = Gauge("zun_compute_operations_at_work", "Operations that this node works on now.")
 
 
 class _Slot:
@@ -159,7 +170,8 @@ class Worker:
         uuid = operation.container_uuid
         try:
             async with _Slot(self._slots) as slot:
-                await self._attempt(operation.id, slot)
+                with _AT_WORK.track_inprogress():
+                    await self._attempt(operation.id, slot)
         except ZunError as error:  # the database is away: the operation is found again
             LOG.warning("action=%s container=%s result=postponed reason=%s", operation.kind, uuid, error.message)
             await self._node.clock.sleep(1)
@@ -198,12 +210,15 @@ class Worker:
             await ending.write(work, outcome)
         finally:
             self._ending.discard(operation_id)
+        result = "failed" if outcome.error else "done"
+        _OPERATIONS.labels(operation.kind, result).inc()
+        _SECONDS.labels(operation.kind).observe(node.clock.monotonic() - started)
         LOG.info(
             "action=%s container=%s request_id=%s result=%s seconds=%.3f%s",
             operation.kind,
             work.uuid,
             operation.request_id,
-            "failed" if outcome.error else "done",
+            result,
             node.clock.monotonic() - started,
             f" reason={outcome.error!r}" if outcome.error else "",
         )
@@ -282,6 +297,7 @@ class Worker:
 
         await self._node.db.run(postpone)
         work.journal.written()
+        _RETRIES.labels(work.operation.kind).inc()
         LOG.warning(
             "action=%s container=%s attempt=%s result=retry until=%s reason=%s",
             work.operation.kind,

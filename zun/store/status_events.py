@@ -1,4 +1,4 @@
-"""Queries on ``status_events`` (decision 0080).
+"""Queries on ``status_events`` (decision 0082).
 
 An event is written in the transaction of the change it tells, without a number: transactions end in another order than
 their ids are given in, and a reader that went by ids would pass over what ends late. Numbers are given afterwards, to

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
+from prometheus_client import Counter, Gauge
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import NegotiationError
 from websockets.http11 import Request, Response
@@ -32,6 +33,10 @@ from zun.wsproxy.pipe import PIECE, Pipe
 from zun.wsproxy.watch import Limits
 
 LOG = logging.getLogger(__name__)
+
+_OPEN = Gauge("zun_proxy_sessions", "Connections of clients now.")
+_ENDED = Counter("zun_proxy_sessions_ended", "Sessions that ended, or were refused, at the proxy.", ["result"])
+_BYTES = Counter("zun_proxy_bytes", "Bytes that passed the proxy, counted when their session ends.", ["direction"])
 
 _CLOSE_SECONDS = 5.0
 _DRAIN_SECONDS = 120.0
@@ -153,6 +158,7 @@ class Proxy:
 
     async def _handle(self, client: ServerConnection) -> None:
         self._open += 1
+        _OPEN.inc()
         try:
             await self._session(client)
         except Exception:
@@ -160,6 +166,7 @@ class Proxy:
             await client.close(LOST, "The proxy failed.")
         finally:
             self._open -= 1
+            _OPEN.dec()
 
     async def _session(self, client: ServerConnection) -> None:
         told, begun = self._told(client), time.monotonic()
@@ -183,6 +190,9 @@ class Proxy:
         finally:
             sent = (pipe.bytes_in, pipe.bytes_out) if pipe else (0, 0)
             seconds = time.monotonic() - begun
+            _ENDED.labels(end.result).inc()
+            _BYTES.labels("in").inc(sent[0])
+            _BYTES.labels("out").inc(sent[1])
             audit.write(told, session, end, seconds=seconds, bytes_in=sent[0], bytes_out=sent[1])
             if end.result == "ended":
                 client.close_timeout = _DRAIN_SECONDS

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-from zun import stopping
+from zun import metrics, stopping
 from zun.conf import ConfigError
 from zun.domain.clock import Clock, SystemClock
 from zun.domain.session import Session
@@ -30,7 +30,7 @@ async def run(conf: Any, ready: Callable[[], None] | None = None, *, docker: Con
     stop = asyncio.Event()
     db = Database.of(conf)
     try:
-        with listen(conf) as listening, stopping.on_signals(stop):
+        with listen(conf) as listening, metrics.serving(conf, "proxy"), stopping.on_signals(stop):
             await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
             async with serving(conf, db, SystemClock(), listening, docker):
                 if ready is not None:
