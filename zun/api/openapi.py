@@ -265,9 +265,17 @@ def _responses(rows: Sequence[Route], newest: Route, linked: Mapping[str, Any]) 
     return dict(sorted(found.items()))
 
 
+_EVENT = {
+    "description": "Of each event; the last one is named end, and its data has the reason.",
+    "type": "object",
+    "properties": {"id": TEXT, "event": TEXT, "data": {"type": "string", "contentMediaType": "application/json"}},
+    "required": ["event", "data"],
+}
+
+
 def _content(rows: Sequence[Route], status: int) -> dict[str, Any]:
     if any(row.events for row in rows):
-        return {"text/event-stream": {"schema": TEXT}}
+        return {"text/event-stream": {"schema": _EVENT}}
     return {"application/json": {"schema": _answers(row for row in rows if row.status == status)}}
 
 
