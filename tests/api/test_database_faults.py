@@ -23,10 +23,8 @@ async def _pragma(api: Api, *texts: str) -> None:
     """On the one connection that writes."""
     async with api.control.db._writer.connect() as connection:
         raw = await connection.get_raw_connection()
-        cursor = await raw.driver_connection.cursor()  # type: ignore[union-attr]
         for text in texts:
-            await cursor.execute(f"PRAGMA {text}")
-        await cursor.close()
+            await (await raw.driver_connection.execute(f"PRAGMA {text}")).close()  # type: ignore[union-attr]
 
 
 @asynccontextmanager

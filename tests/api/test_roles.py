@@ -112,7 +112,7 @@ async def test_a_reader_reads_what_a_member_reads(plane: Plane) -> None:
         reader, member = await _call(plane.client("reader"), route, things), await _call(plane.client(), route, things)
         assert reader.status_code == member.status_code, _called(route)
         if reader.status_code == 200:
-            assert reader.json() == member.json(), _called(route)
+            assert reader.text == member.text if route.events else reader.json() == member.json(), _called(route)
 
 
 OWNED = ("container_ident", "registry_ident")
@@ -145,7 +145,8 @@ async def test_lists_hold_nothing_of_another_project(plane: Plane) -> None:
                 answer = await stranger.get(f"/v1{route.path}{query}")
                 if answer.status_code >= 400:
                     continue
-                found = [value for value in answer.json().values() if isinstance(value, list)]
+                whole = answer.text if route.events else answer.json().values()
+                found = whole if route.events else [value for value in whole if isinstance(value, list)]
                 for secret in ("theirs", things["registry_ident"], things["container_ident"], "proj1"):
                     assert secret not in str(found), (_called(route), query)
             assert (await stranger.get(f"/v1{route.path}?all_projects=1")).status_code in (200, 403, 406)
