@@ -44,9 +44,7 @@ async def _pieces(call: Call, listener: Listener) -> AsyncGenerator[bytes, None]
             return
         if events:
             yield b"".join(frame(one.kind, shown(one), str(one.number)) for one in events)
-        elif not lease.wait(1):
-            pass
-        else:
+        elif lease.wait(1) > 0:  # else the stream ends now
             yield keep_alive(str(listener.position))
         if reason := await lease.ended():
             yield frame("end", {"reason": reason})
