@@ -56,7 +56,16 @@ def test_api_and_agent_of_one_process(tmp_path: Path) -> None:
         assert 'zun_api_requests_total{operation="container.create",status="202"} 1.0' in found
         assert 'zun_compute_operation_seconds_count{kind="create"} 1.0' in found
         assert "zun_compute_operations_at_work 0.0" in found
-        line = next(one for one in zun.log().splitlines() if request in one and "action=request" in one)
+
+        def told(text: str) -> str:
+            """The line of the log about a request; it is written after the answer is sent."""
+
+            def there() -> str:
+                return next((one for one in zun.log().splitlines() if "action=request" in one and text in one), "")
+
+            return wait_until(there, 10, f"the log has {text}")
+
+        line = told(request)
         body = made.json()
         assert re.search(
             rf"operation=container.create status=202 ms=[0-9]+\.[0-9] request_id={request} "
@@ -64,8 +73,7 @@ def test_api_and_agent_of_one_process(tmp_path: Path) -> None:
             line,
         ), line
         assert httpx.get(f"{zun.url}/v1/containers", trust_env=False).status_code == 401
-        refused = next(one for one in zun.log().splitlines() if "status=401" in one)
-        assert "user=- project=-" in refused
+        assert "user=- project=-" in told("status=401")
     assert read(port) is None, "it ends with the process"
 
 
