@@ -5,12 +5,13 @@ Answered in threads, so that a slow reader keeps nobody waiting.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from prometheus_client import start_http_server
+from prometheus_client import Gauge, start_http_server
 
 from zun.conf import ConfigError
 
@@ -18,10 +19,16 @@ LOG = logging.getLogger(__name__)
 
 Process = Literal["api", "compute", "proxy", "cni"]
 
+_TASKS = Gauge("zun_tasks", "Tasks of the event loop now.")
+
 
 @contextlib.contextmanager
 def serving(conf: Any, process: Process) -> Iterator[None]:
-    """Meanwhile, if ``[metrics]`` has a port for this process. Raises ConfigError when it cannot be listened on."""
+    """Meanwhile, if ``[metrics]`` has a port for this process. Called in its event loop, whose tasks are counted then
+    (``all_tasks`` may be asked from another thread). Raises ConfigError when the port cannot be listened on."""
+    with contextlib.suppress(RuntimeError):  # without a loop there are none
+        loop = asyncio.get_running_loop()
+        _TASKS.set_function(lambda: len(asyncio.all_tasks(loop)))
     address, port = conf.metrics.listen, conf.metrics[f"{process}_port"]
     if not port:
         yield

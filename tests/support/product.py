@@ -26,7 +26,7 @@ from zun.cli.preflight import free_port
 from zun.cli.state import StateDir
 
 ZUN = Path(sys.executable).with_name("zun")
-START_TIMEOUT = 30.0  # seconds
+START_TIMEOUT = 120.0  # seconds; an overloaded machine takes more than thirty
 STOP_TIMEOUT = 30.0
 
 
@@ -79,7 +79,10 @@ class Product:
     def start(self, env: Mapping[str, str] | None = None) -> Product:
         """Returns when the API is healthy and the agent is up. ``env`` adds to the process's environment."""
         process = self.spawn(env)
-        wait_until(lambda: process.poll() is not None or self._is_ready(), START_TIMEOUT, f"ready; log:\n{self.log()}")
+        try:
+            wait_until(lambda: process.poll() is not None or self._is_ready(), START_TIMEOUT, "it is ready")
+        except AssertionError as error:
+            raise AssertionError(f"{error}; log:\n{self.log()}") from None
         assert process.poll() is None, f"zun up ended with {process.returncode}:\n{self.log()}"
         return self
 

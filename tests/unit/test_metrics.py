@@ -56,6 +56,7 @@ def test_api_and_agent_of_one_process(tmp_path: Path) -> None:
         assert 'zun_api_requests_total{operation="container.create",status="202"} 1.0' in found
         assert 'zun_compute_operation_seconds_count{kind="create"} 1.0' in found
         assert "zun_compute_operations_at_work 0.0" in found
+        assert re.search(r"^zun_tasks [1-9]", found, re.M)
 
         def told(text: str) -> str:
             """The line of the log about a request; it is written after the answer is sent."""
