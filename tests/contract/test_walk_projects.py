@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.support.wait import wait_until
 from tests.support.walk import ASKED, RULES, World, error
 
 pytestmark = pytest.mark.xdist_group("walk")
@@ -58,14 +59,21 @@ def standing(world: World, form: str) -> dict[str, str]:
     }  # fmt: skip
 
 
+@pytest.fixture(autouse=True)
 def untouched(world: World) -> None:
     """Nothing of the walks before is still at work: what is compared stands still."""
+    unfinished = "SELECT kind, container_uuid FROM operations WHERE finish_time IS NULL"
+
+    def at_work() -> list[Any]:
+        with world.database() as db:
+            return db.execute(unfinished).fetchall()
+
+    wait_until(lambda: not at_work(), 120, f"what was asked before is done; {at_work()}")
     world.set_status(world.real["uuid"], "Running")
 
 
 @pytest.mark.parametrize("form", ["uuid", "name"])
 def test_the_others_objects_do_not_exist(world: World, headers: Mapping[str, str], form: str) -> None:
-    untouched(world)
     targets, before = standing(world, form), ours(world)
     assert len(OF_OBJECTS) >= 40
     for row in OF_OBJECTS:

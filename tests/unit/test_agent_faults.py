@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tests.support.simulated_node import simulated_cloud
 from tests.support.wait import eventually
 from zun.domain.errors import EngineError, EngineUnreachable, ImageFailed, ImagePullFailed, StartFailed
-from zun.store.tables import local_allocations, local_ports, operations
+from zun.store.tables import local_allocations, local_ports, operation_events, operations
 
 
 @pytest.mark.parametrize(
@@ -77,15 +77,16 @@ async def test_a_forced_delete_the_engine_refuses_leaves_a_tombstone_until_it_is
     async with simulated_cloud(tmp_path) as cloud:
         uuid = await cloud.create()
         await cloud.wait(uuid, "Running")
-        cloud.runtime.fail_next("remove", EngineError("device busy"), times=2)
+        cloud.runtime.fail_next("remove", EngineError("device busy"), times=1000)
         await cloud.http.delete(f"/v1/containers/{uuid}", params={"force": "true"})
         await cloud.wait(uuid, "gone")
         assert [item.uuid for item in await cloud.runtime.list()] == [uuid]
+        cloud.runtime.faults._planned.clear()
 
         async def removed() -> bool:
             return not await cloud.runtime.list() and not await cloud.rows(sa.select(local_allocations))
 
-        await eventually(removed, 20, "the tombstone is carried out")
+        await eventually(removed, 60, "the tombstone is carried out")
         await cloud.truth()
 
 
@@ -94,7 +95,7 @@ async def test_an_agent_that_dies_in_the_middle_leaves_the_work_to_the_next(tmp_
         for method in ("pull", "create", "start"):
             cloud.runtime.faults.hang(method)
             uuid = await cloud.create(image=f"img-{method}")
-            await eventually(lambda method=method: cloud.runtime.faults.calls[method] > 0, 10, f"{method} is called")
+            await eventually(lambda method=method: cloud.runtime.faults.calls[method] > 0, 30, f"{method} is called")
             await cloud.die()
             cloud.runtime.faults.resume(method)
             await cloud.live()
@@ -107,7 +108,7 @@ async def test_a_forced_delete_ends_a_create_that_hangs(tmp_path: Path) -> None:
     async with simulated_cloud(tmp_path) as cloud:
         cloud.runtime.faults.hang("start")
         uuid = await cloud.create()
-        await eventually(lambda: cloud.runtime.faults.calls["start"] > 0, 10, "it hangs")
+        await eventually(lambda: cloud.runtime.faults.calls["start"] > 0, 30, "it hangs")
         answer = await cloud.http.delete(f"/v1/containers/{uuid}", params={"force": "true"})
         assert answer.status_code == 204
         await cloud.wait(uuid, "gone")
@@ -122,19 +123,26 @@ async def test_operations_of_one_container_follow_each_other_and_others_are_not_
         await cloud.wait(quick, "Running")
         cloud.runtime.faults.hang("pause")
         await cloud.http.post(f"/v1/containers/{slow}/pause")
-        await eventually(lambda: cloud.runtime.faults.calls["pause"] > 0, 10, "the pause hangs")
+        await eventually(lambda: cloud.runtime.faults.calls["pause"] > 0, 30, "the pause hangs")
         await cloud.http.post(f"/v1/containers/{slow}/stop")
         await cloud.http.post(f"/v1/containers/{quick}/stop")
         await cloud.wait(quick, "Stopped")
         assert cloud.runtime.faults.calls["stop"] == 1
         cloud.runtime.faults.resume("pause")
-        await eventually(lambda: cloud.runtime.faults.calls["stop"] == 2, 10, "the stop follows the pause")
+        await eventually(lambda: cloud.runtime.faults.calls["stop"] == 2, 30, "the stop follows the pause")
 
 
 async def test_twenty_containers_of_one_image_are_one_pull(tmp_path: Path) -> None:
     async with simulated_cloud(tmp_path) as cloud:
-        cloud.runtime.faults.delays["pull"] = 0.5
+        cloud.runtime.faults.hang("pull")
         uuids = await asyncio.gather(*(cloud.create() for _ in range(20)))
+        pulling = sa.select(operation_events.c.id).where(operation_events.c.event == "image")
+
+        async def all_wait() -> bool:
+            return len(await cloud.rows(pulling)) == 20
+
+        await eventually(all_wait, 60, "all of them wait for the image")
+        cloud.runtime.faults.resume("pull")
         for uuid in uuids:
             await cloud.wait(uuid, "Running")
         assert cloud.runtime.faults.calls["pull"] <= 2
@@ -165,14 +173,14 @@ async def test_healing_that_fails_once_is_tried_again(tmp_path: Path) -> None:
         async def healed() -> bool:
             return [item.state for item in await cloud.runtime.list()] == ["running"]
 
-        await eventually(healed, 15, "the second try heals")
+        await eventually(healed, 60, "the second try heals")
         await cloud.wait(uuid, "Running")
         await cloud.truth()
 
 
 async def test_progress_of_a_pull_is_shown_on_the_running_action(tmp_path: Path) -> None:
     async with simulated_cloud(tmp_path) as cloud:
-        cloud.runtime.faults.delays["pull"] = 1.5
+        cloud.runtime.faults.hang("pull")
         answer = await cloud.http.post("/v1/containers", json={"image": "big"})
         uuid, request_id = answer.json()["uuid"], answer.headers["x-openstack-request-id"]
 
@@ -180,8 +188,9 @@ async def test_progress_of_a_pull_is_shown_on_the_running_action(tmp_path: Path)
             action = (await cloud.http.get(f"/v1/containers/{uuid}/container_actions/{request_id}")).json()
             return [e for e in action["events"] if e["event"] == "image" and e["finish_time"] is None]
 
-        (event,) = await eventually(running_step, 10, "the step is seen while it runs")
+        (event,) = await eventually(running_step, 30, "the step is seen while it runs")
         assert event["result"] is None
+        cloud.runtime.faults.resume("pull")
         await cloud.wait(uuid, "Created")
         action = (await cloud.http.get(f"/v1/containers/{uuid}/container_actions/{request_id}")).json()
         (image,) = [e for e in action["events"] if e["event"] == "image"]
@@ -199,6 +208,12 @@ async def test_after_a_reboot_what_ran_is_started_again_if_the_operator_says_so(
         await cloud.die()
         cloud.runtime.crash(uuid, 137)
         await cloud.live()
+
+        async def settled() -> bool:  # the record says Running from before, too
+            return {item.uuid: item.state for item in await cloud.runtime.list()}[uuid] == wanted
+
+        wanted = "running" if resumes else "exited"
+        await eventually(settled, 60, f"it is {wanted}")
         await cloud.wait(uuid, "Running" if resumes else "Stopped")
         assert await cloud.status(stopped) == "Stopped"
         await cloud.truth()
@@ -208,12 +223,12 @@ async def test_a_create_called_off_while_the_engine_makes_it_leaves_nothing(tmp_
     async with simulated_cloud(tmp_path, compute__orphan_grace_seconds=3600) as cloud:
         cloud.runtime.faults.delays["create"] = 0.5
         uuid = await cloud.create()
-        await eventually(lambda: cloud.runtime.faults.calls["create"] > 0, 10, "the create call is with the engine")
+        await eventually(lambda: cloud.runtime.faults.calls["create"] > 0, 30, "the create call is with the engine")
         await cloud.http.delete(f"/v1/containers/{uuid}", params={"force": "true"})
         await cloud.wait(uuid, "gone")
 
         async def nothing() -> bool:
             return not await cloud.runtime.list()
 
-        await eventually(nothing, 10, "the engine has nothing")
+        await eventually(nothing, 30, "the engine has nothing")
         assert await cloud.lies() == []

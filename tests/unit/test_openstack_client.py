@@ -176,10 +176,10 @@ async def test_nobody_listens(auth: Auth, monkeypatch: pytest.MonkeyPatch) -> No
 
 async def test_one_try_and_all_of_it_have_deadlines(client: ServiceClient, server: Server, auth: Auth) -> None:
     server.answers = [None, (200, {"ok": 1})]
-    assert (await client.request("GET", "/a", timeout=0.2, deadline=5)).body == {"ok": 1}
+    assert (await client.request("GET", "/a", timeout=1, deadline=60)).body == {"ok": 1}
     server.answers = [None] * 9
-    with pytest.raises(ServiceUnavailable, match=r"no answer within 0\.2 seconds"):
-        await client.request("GET", "/a", timeout=0.2)
+    with pytest.raises(ServiceUnavailable, match="no answer within 1 seconds"):
+        await client.request("GET", "/a", timeout=1)
     assert len(server.answers) == 8  # asked once
     began = time.monotonic()
     with pytest.raises(ServiceUnavailable, match="no answer within"):
@@ -187,7 +187,7 @@ async def test_one_try_and_all_of_it_have_deadlines(client: ServiceClient, serve
     auth.hangs = True
     with pytest.raises(ServiceUnavailable, match="Keystone is not available: our own account has no token yet"):
         await client.request("GET", "/a", deadline=0.5)
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 5  # a try alone may take that long
 
 
 @pytest.mark.parametrize("base", ["", "/", "/v3", "/v3/", "/identity", "/identity/v3/"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -14,17 +15,18 @@ def test_the_state_arrives_at_the_socket_that_systemd_names(tmp_path: Path, monk
     path = tmp_path / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
         listener.bind(str(path))
-        listener.settimeout(5)
+        listener.settimeout(30)
         monkeypatch.setenv("NOTIFY_SOCKET", str(path))
         systemd.notify("READY=1")
         assert listener.recv(64) == b"READY=1"
 
 
 def test_the_abstract_namespace_is_understood(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = f"zun-test-{uuid4()}"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listener:
-        listener.bind("\0zun-test-notify")
-        listener.settimeout(5)
-        monkeypatch.setenv("NOTIFY_SOCKET", "@zun-test-notify")
+        listener.bind(f"\0{name}")
+        listener.settimeout(30)
+        monkeypatch.setenv("NOTIFY_SOCKET", f"@{name}")
         systemd.notify("STOPPING=1")
         assert listener.recv(64) == b"STOPPING=1"
 
