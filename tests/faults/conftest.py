@@ -104,6 +104,6 @@ def lies(cloud: Cloud) -> list[str]:
     return found
 
 
-def expect_truth(cloud: Cloud, timeout: float = 60.0) -> None:
+def expect_truth(cloud: Cloud, timeout: float = 120.0) -> None:
     """The invariant, reached within ``timeout`` seconds of a restart."""
     wait_until(lambda: not lies(cloud), timeout, f"all is true again; {lies(cloud)}\n{cloud.product.log()[-6000:]}")

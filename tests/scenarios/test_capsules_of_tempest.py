@@ -62,9 +62,10 @@ def test_a_capsule_whose_init_container_writes_what_its_server_serves(capsules: 
     shown = capsules.wait(uuid, "Running")
     templates.all_run(shown)
     assert len(shown["init_containers"]) == 1
+    capsules.says(shown["containers"][0]["uuid"], "wget -qO- http://127.0.0.1/", templates.PAGE)  # the client asks once
     client = capsules.ask(templates.asking(templates.address_of(shown)))
     member = capsules.wait(client, "Stopped")["containers"][0]["uuid"]
-    assert templates.PAGE in capsules.http.get(f"/v1/containers/{member}/logs").json()
+    assert templates.PAGE in capsules.logs(member, templates.PAGE)
     capsules.delete(client)
     capsules.delete(uuid)
     assert capsules.product.query("SELECT * FROM local_volumes") == []

@@ -17,7 +17,7 @@ from tests.support.wait import wait_until
 
 SYNC_SECONDS = 600
 """No sync comes while these tests run: what they see, events brought."""
-SEEN = 20.0  # seconds until a test gives up
+SEEN = 60.0  # seconds until a test gives up
 
 
 def test_s5_5_a_stop_behind_its_back_is_seen(cloud: Cloud) -> None:
@@ -38,7 +38,7 @@ def test_s5_5_an_exit_by_itself_is_seen(cloud: Cloud) -> None:
     uuid = cloud.running(command=["sh", "-c", "while [ ! -e /go ]; do sleep 0.1; done; exit 7"])["uuid"]
     cloud.act(uuid, "execute", 200, command="touch /go")
     shown = cloud.wait(uuid, "Stopped", timeout=SEEN)
-    detail = wait_until(lambda: (cloud.show(uuid) or shown)["status_detail"], 5, "the age is over a second")
+    detail = wait_until(lambda: (cloud.show(uuid) or shown)["status_detail"], 30, "the age is over a second")
     assert detail.startswith("Exited(7) ")
 
 
@@ -46,7 +46,7 @@ def test_s5_5_an_out_of_memory_kill_is_seen_and_told(cloud: Cloud) -> None:
     hog = "while [ ! -e /go ]; do sleep 0.1; done; exec tail /dev/zero"
     uuid = cloud.running(command=["sh", "-c", hog], memory=16)["uuid"]
     cloud.act(uuid, "execute", 200, command="touch /go")
-    shown = cloud.wait(uuid, "Stopped", timeout=20)
+    shown = cloud.wait(uuid, "Stopped", timeout=SEEN)
     assert "out of memory" in shown["status_reason"]
 
 
@@ -77,10 +77,10 @@ def test_s5_8_s5_12_auto_heal_brings_it_back_running_with_its_address(cloud: Clo
     old = cloud.engine(uuid)
     assert old
     cloud.product.engine.remove(old["Id"])
-    wait_until(lambda: (cloud.engine(uuid) or old)["Id"] != old["Id"], 20, "a new engine container")
+    wait_until(lambda: (cloud.engine(uuid) or old)["Id"] != old["Id"], 60, "a new engine container")
     after = cloud.wait(uuid, "Running")
     assert after["addresses"] == before["addresses"]
-    rebuild = wait_until(lambda: [a for a in cloud.actions(uuid) if a["action"] == "rebuild"], 5, "action rebuild")
+    rebuild = wait_until(lambda: [a for a in cloud.actions(uuid) if a["action"] == "rebuild"], 30, "action rebuild")
     assert len(rebuild) == 1
     assert rebuild[0]["message"] is None
 
@@ -90,7 +90,7 @@ def test_s5_8_a_stopped_container_is_healed_and_stays_stopped(cloud: Cloud) -> N
     cloud.act(uuid, "stop", timeout="0")
     cloud.wait(uuid, "Stopped")
     cloud.product.engine.remove(f"zun-{uuid}")
-    wait_until(lambda: cloud.engine(uuid) is not None, 20, "it is made again")
+    wait_until(lambda: cloud.engine(uuid) is not None, 60, "it is made again")
     assert cloud.wait(uuid, "Created")["status"] == "Created"
 
 
@@ -146,7 +146,7 @@ def test_an_engine_that_does_not_answer_changes_no_status(proxied: tuple[Product
     proxy.mode("refuse")
     proxy.cut(".*")
     before = product.log().count("result=failed")
-    wait_until(lambda: product.log().count("result=failed") >= before + 2, 30, "the sync sees the engine away")
+    wait_until(lambda: product.log().count("result=failed") >= before + 2, 60, "the sync sees the engine away")
     shown = cloud.show(uuid)
     assert shown
     assert shown["status"] == "Running"
@@ -166,5 +166,5 @@ def test_one_hung_container_does_not_hold_up_another(proxied: tuple[Product, Pro
     proxy.hang(f"POST .*/containers/.*{stuck}/stop")
     cloud.act(stuck, "stop")
     cloud.act(well, "stop", timeout="0")
-    cloud.wait(well, "Stopped", timeout=10)
+    cloud.wait(well, "Stopped", timeout=30)
     proxy.hang(None)

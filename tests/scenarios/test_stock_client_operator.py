@@ -13,6 +13,7 @@ import pytest
 from tests.support.cloud import SLEEP, Cloud
 from tests.support.registry import Registry, start_registry
 from tests.support.stock_client import StockClient, refused, together
+from tests.support.wait import wait_until
 
 # -- the operator -----------------------------------------------------------------------------------------------
 
@@ -29,6 +30,8 @@ def test_hosts_services_and_zones(cloud: Cloud, admin: StockClient, team: Cloud,
     assert (service["Host"], service["Binary"], service["State"]) == (name, "zun-compute", "up")
     assert (service["Disabled"], service["Availability Zone"]) == (False, "nova")
     assert zones == [{"availability_zone": "nova"}]
+    used = ("total_containers", "cpu_used", "mem_used")
+    wait_until(lambda: [cloud.get(f"/hosts/{name}")[one] for one in used] == [1, 0.5, 64], 60, "the node told its use")
     shown = admin.container("host", "show", name)
     assert (shown["total_containers"], shown["cpu_used"], shown["mem_used"]) == (1, 0.5, 64)
     assert isinstance(shown["runtimes"], list)

@@ -14,7 +14,7 @@ from tests.support.stock_client import StockClient, together
 def test_top_and_networks_which_the_command_itself_cannot_print(team: Cloud, api: StockApi, user: StockClient) -> None:
     """`top` formats like Python 2 and `network list` names a formatter that osc-lib refuses: the client ends with an
     error of its own after a good answer. So the answers are read through its Python interface."""
-    uuid = team.running(name="look")["uuid"]
+    uuid = team.begun(team.running(name="look")["uuid"])
     top = api.call("1.40", "containers.top", "look")
     assert top["Titles"][-1] == "CMD"
     commands = [row[-1] for row in top["Processes"]]

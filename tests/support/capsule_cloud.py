@@ -78,7 +78,7 @@ class CapsuleCloud:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=OVS_ENV, start_new_session=True
             )
         socket = self.containerd.root / "cni.sock"
-        wait_until(socket.exists, 30, f"the CNI daemon listens: {self.daemon_log.read_text()[-2000:]}")
+        wait_until(socket.exists, 90, f"the CNI daemon listens: {self.daemon_log.read_text()[-2000:]}")
 
     def kill_daemon(self) -> None:
         """SIGKILL."""
@@ -118,7 +118,7 @@ class CapsuleCloud:
         answer = self.http.get(f"/v1/capsules/{uuid}")
         return {} if answer.status_code == 404 else dict(answer.json())
 
-    def wait(self, uuid: str, *statuses: str, timeout: float = 60.0) -> dict[str, Any]:
+    def wait(self, uuid: str, *statuses: str, timeout: float = 90.0) -> dict[str, Any]:
         ends = {*statuses, "Error"}
         shown = self.until(uuid, lambda shown: shown.get("status") in ends, timeout, f"is {statuses}")
         assert shown["status"] in statuses, f"{shown['status_reason']}; {shown}\n{self.product.log()[-6000:]}"
@@ -146,6 +146,30 @@ class CapsuleCloud:
         assert answer.status_code == 200, answer.text
         assert answer.json()["exit_code"] == 0, answer.json()
         return str(answer.json()["output"])
+
+    def says(self, member: str, command: str, text: str) -> None:
+        """Returns once a command in a member succeeds and its output is ``text``, but for spaces around it."""
+
+        def said() -> bool:
+            asked = {"command": command, "run": "true"}
+            answer = self.http.post(f"/v1/containers/{member}/execute", params=asked)
+            return answer.status_code == 200 and (answer.json()["exit_code"], answer.json()["output"].strip()) == (
+                0,
+                text,
+            )
+
+        wait_until(said, 60, f"{command} in {member} says {text!r}")
+
+    def logs(self, member: str, text: str) -> str:
+        """A member's log, once ``text`` is in it."""
+        last: list[str] = [""]
+
+        def there() -> bool:
+            last[0] = self.http.get(f"/v1/containers/{member}/logs").json()
+            return text in last[0]
+
+        wait_until(there, 60, f"{text!r} is in the log of {member}")
+        return last[0]
 
     def delete(self, uuid: str, timeout: float = 60.0) -> None:
         """Gone when it returns."""
@@ -225,7 +249,7 @@ class CapsuleCloud:
             self.product.stop()
             if self._daemon is not None and self._daemon.poll() is None:
                 self._daemon.terminate()
-                self._daemon.wait(30)
+                self._daemon.wait(60)
             self.containerd.close()
             shutil.rmtree(self.plugins, ignore_errors=True)
         assert not self.product.remains(), self.product.remains()
