@@ -204,7 +204,7 @@ def test_a_daemon_that_hangs_up_is_told(tmp_path: Path, namespace: Namespace) ->
         listening.listen()
         process = node.begin("ADD", CAPSULE, sandbox_id(), path_of(namespace))
         accepted, _ = listening.accept()
-        wait_until(lambda: accepted.recv(65536), 10, "it asks")
+        wait_until(lambda: accepted.recv(65536), 30, "it asks")
         accepted.close()
         out, _ = process.communicate(timeout=30)
     assert json.loads(out)["msg"] == f"zun-cni-daemon at {node.socket}: it ended the connection without an answer"

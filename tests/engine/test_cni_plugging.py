@@ -73,7 +73,7 @@ def test_two_sandboxes_reach_each_other(node: CniNode, capsules: Capsules, names
     for address in ("10.94.0.2", "fd94::2"):
         assert first.pings(address)
         with second.serving(8000, "hello"):
-            wait_until(lambda address=address: first.fetch(address, 8000) == "hello", 20, "TCP passes")  # type: ignore[misc]
+            wait_until(lambda address=address: first.fetch(address, 8000) == "hello", 60, "TCP passes")  # type: ignore[misc]
     for capsule, sandbox, namespace in made:
         assert node.delete(capsule, sandbox, namespace).ok() is None
         assert "eth0" not in namespace.ip("link")
@@ -239,11 +239,11 @@ def test_a_daemon_killed_while_it_plugs_or_unplugs_leaves_what_the_next_one_fini
     ]
     if round_ < 4:
         plugging = node.begin("ADD", capsule, sandbox, path_of(namespaces[0]))
-        wait_until(reached[round_], 20, "it has come so far")
+        wait_until(reached[round_], 60, "it has come so far")
     else:
         node.add(capsule, sandbox, namespaces[0]).ok()
         plugging = node.begin("DEL", capsule, sandbox, path_of(namespaces[0]))
-        wait_until(lambda: len(capsules.taps()) < (5 if round_ == 4 else 3), 20, "it has come so far")
+        wait_until(lambda: len(capsules.taps()) < (5 if round_ == 4 else 3), 60, "it has come so far")
     node.kill()
     plugging.communicate(timeout=30)
     node.start()

@@ -107,7 +107,7 @@ async def test_fields_reach_the_engine(docker: DockerBench) -> None:
 
 async def test_health_becomes_known(docker: DockerBench) -> None:
     uuid = await docker.running(healthcheck=HealthCheck("true", interval=1, timeout=5, retries=1))
-    wait_until(lambda: docker.inspected(uuid)["State"]["Health"]["Status"] == "healthy", 15, "healthy")
+    wait_until(lambda: docker.inspected(uuid)["State"]["Health"]["Status"] == "healthy", 60, "healthy")
     found = await docker.runtime.inspect(uuid)
     assert found is not None
     assert found.health == "healthy"

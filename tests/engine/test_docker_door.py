@@ -61,7 +61,7 @@ def _attach(cloud: Cloud, uuid: str) -> None:
         assert client.run("kept=$((6*7)); echo $kept") == "42"
         size = {"h": "21", "w": "77"}
         assert cloud.post(f"/containers/{uuid}/resize", 200, params=size).json() is None
-        wait_until(lambda: client.run("stty size") == "21 77", 20, "the size holds")
+        wait_until(lambda: client.run("stty size") == "21 77", 60, "the size holds")
         client.type("\x10\x11")
         assert client.end() == (1000, "Detached; the container goes on.")
     with terminal(str(cloud.get(f"/containers/{uuid}/attach"))) as client:

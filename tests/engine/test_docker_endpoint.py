@@ -28,8 +28,8 @@ async def proxy(tmp_path: Path) -> AsyncIterator[EngineProxy]:
 
 @pytest.fixture
 async def proxied(proxy: EngineProxy) -> AsyncIterator[DockerRuntime]:
-    """A runtime that reaches the engine through ``proxy`` and waits 2 seconds for an answer."""
-    runtime = DockerRuntime(conf_with(api_url=f"unix://{proxy.path}", default_timeout=2))
+    """A runtime that reaches the engine through ``proxy`` and waits 6 seconds for an answer."""
+    runtime = DockerRuntime(conf_with(api_url=f"unix://{proxy.path}", default_timeout=6))
     yield runtime
     await runtime.close()
 
@@ -87,10 +87,10 @@ async def test_hung_container_holds_up_nobody(docker: DockerBench, proxy: Engine
     begun = loop.time()
     found = await proxied.inspect(well)
     assert found is not None
-    assert loop.time() - begun < 1.5
+    assert loop.time() - begun < 5
     results = await asyncio.gather(*calls, return_exceptions=True)
     assert {type(result) for result in results} == {EngineUnreachable}
-    assert "within 2 seconds" in str(results[0])
+    assert "within 6 seconds" in str(results[0])
 
 
 async def test_cut_stream_of_events_ends_unreachable(
@@ -105,10 +105,10 @@ async def test_cut_stream_of_events_ends_unreachable(
     listener = asyncio.create_task(listen())
     uuid = await docker.running()
     started = Event(uuid, "start", docker.owner)
-    await eventually(lambda: started in told, 10, "the start is told")
+    await eventually(lambda: started in told, 30, "the start is told")
     assert proxy.cut("/events") == 1
     with pytest.raises(EngineUnreachable):
-        await asyncio.wait_for(listener, 10)
+        await asyncio.wait_for(listener, 60)
 
 
 async def test_pull_that_breaks_off_can_be_tried_again(proxy: EngineProxy, proxied: DockerRuntime) -> None:
@@ -116,9 +116,9 @@ async def test_pull_that_breaks_off_can_be_tried_again(proxy: EngineProxy, proxi
     silent = await asyncio.start_server(lambda reader, writer: writers.append(writer), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     pull = asyncio.create_task(proxied.pull(f"127.0.0.1:{port}/a/b:1", None, lambda state: None))
-    await eventually(lambda: proxy.cut("/images/create"), 10, "the pull is under way")
+    await eventually(lambda: proxy.cut("/images/create"), 30, "the pull is under way")
     with pytest.raises((ImagePullFailed, EngineUnreachable)) as caught:
-        await asyncio.wait_for(pull, 10)
+        await asyncio.wait_for(pull, 60)
     assert caught.value.retryable
     silent.close()
     for writer in writers:

@@ -24,15 +24,15 @@ async def test_what_has_not_begun_is_ended_without_its_grace(docker: DockerBench
     await docker.runtime.follow_namespaces(heard)
     begun = ["sh", "-c", "trap 'exit 0' TERM; echo begun; while :; do sleep 0.1; done"]
     uuid = await docker.running(command=begun)
-    await eventually(lambda: len(held) == 1, 20, "its namespace is told")
+    await eventually(lambda: len(held) == 1, 60, "its namespace is told")
     await docker.runtime.stop(uuid, MUCH)
     assert (await docker.reaches(uuid, "exited")).exit_code == 137
     assert await said(docker, uuid) == ""
     await docker.runtime.start(uuid)
-    await eventually(lambda: len(held) == 2, 20, "its next namespace is told")
+    await eventually(lambda: len(held) == 2, 60, "its next namespace is told")
     held[1]()
 
-    await eventually(cast("Callable[[], str]", lambda: said(docker, uuid)), 20, "it has begun")
+    await eventually(cast("Callable[[], str]", lambda: said(docker, uuid)), 60, "it has begun")
     await docker.runtime.stop(uuid, MUCH)
     assert (await docker.reaches(uuid, "exited")).exit_code == 0, "it ends well on TERM"
 

@@ -54,7 +54,7 @@ def no_image_left(engine: Engine, open_registry: Registry, closed_registry: Regi
 
 @pytest.fixture
 async def docker(busybox: str, engine: Engine) -> AsyncIterator[DockerBench]:
-    bench = DockerBench(busybox, engine, pull_attempts=2, pull_stall_timeout=1)
+    bench = DockerBench(busybox, engine, pull_attempts=2)
     yield bench
     await bench.close()
 
@@ -161,7 +161,9 @@ async def test_unreachable_registry_can_be_tried_again(images: RegistryImages) -
     assert caught.value.retryable
 
 
-async def test_stalled_pull_is_given_up(images: RegistryImages) -> None:
+async def test_stalled_pull_is_given_up(docker: DockerBench) -> None:
+    docker.conf.set_override("pull_stall_timeout", 1, group="docker")
+    images = RegistryImages(docker.runtime, docker.conf, SystemClock())
     connections: list[asyncio.StreamWriter] = []
     silent = await asyncio.start_server(lambda reader, writer: connections.append(writer), "127.0.0.1", 0)
     reference = f"127.0.0.1:{silent.sockets[0].getsockname()[1]}/a/b:1"

@@ -19,10 +19,10 @@ def test_a_container_runs_and_the_agent_may_be_away(
     product.conf(DEFAULT={"transport_url": f"unix://{tmp_path}/bus"})
     body = {"image": busybox, "image_pull_policy": "ifnotpresent", "command": ["sleep", "600"], "memory": "64"}
     with running("zun-api", product):
-        wait_until(lambda: healthy(product), 30, "zun-api answers")
+        wait_until(lambda: healthy(product), 90, "zun-api answers")
         http = product.http()
         with running("zun-compute", product):
-            wait_until(lambda: agent_up(http), 30, "zun-compute is up")
+            wait_until(lambda: agent_up(http), 90, "zun-compute is up")
             made = http.post("/v1/containers?run=true", json=body)
             assert made.status_code == 202, made.text
             path = f"/v1/containers/{made.json()['uuid']}"
@@ -37,7 +37,7 @@ def test_a_wrong_option_is_one_sentence(make_product: Callable[[], Product]) -> 
     product = make_product().conf(api={"port": "http"})
     for name in ("zun-api", "zun-compute"):
         command = [str(ZUN.with_name(name)), "--config-file", str(product.state.conf_file)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=90, check=False)
         assert done.returncode == 1
         assert done.stderr.startswith("zun: Wrong configuration: ")
         assert done.stderr.count("\n") == 1

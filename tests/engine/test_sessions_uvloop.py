@@ -49,14 +49,14 @@ async def through_the_relay(bench: SessionsBench, folder: Path) -> None:
         assert proxy.exit == 3
         row = await node.exec_row(uuid, "sleep", "86420")
         async with node.proxy(row) as proxy:
-            await eventually(lambda: processes(["sleep", "86420"]), 20, "the command runs")
+            await eventually(lambda: processes(["sleep", "86420"]), 60, "the command runs")
             stuck = asyncio.create_task(_flood(proxy.connection))
             await asyncio.wait({stuck}, timeout=2)
             stuck.cancel()
             await asyncio.gather(stuck, return_exceptions=True)
             proxy.vanish()
         await eventually(lambda: not processes(["sleep", "86420"]), 30, "the command is gone")
-        await eventually(lambda: node.relay.open_sessions == 0, 20, "no session is left open")
+        await eventually(lambda: node.relay.open_sessions == 0, 60, "no session is left open")
 
 
 async def _flood(connection: object) -> None:
