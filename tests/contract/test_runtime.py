@@ -194,4 +194,4 @@ async def test_restart_policy_brings_a_crashed_container_back(bench: Bench) -> N
         found = await seen(bench, uuid)
         return found.state == "running" and found.started_at != before
 
-    await eventually(cast("Callable[[], bool]", back), 15, "the engine restarts the container")
+    await eventually(cast("Callable[[], bool]", back), 60, "the engine restarts the container")

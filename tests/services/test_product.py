@@ -138,7 +138,7 @@ async def test_a_server_that_comes_and_goes_while_much_is_done(tmp_path: Path, s
             def served(more: int = before + 3) -> bool:
                 return len(uuids) > more
 
-            await eventually(served, 20, "requests are served")
+            await eventually(served, 60, "requests are served")
             await asyncio.to_thread(server.stop)
             await asyncio.to_thread(server.start)
         stop.set()

@@ -24,9 +24,9 @@ def test_a_containers_life(make_product: Callable[[], Product], busybox: str, ra
     )
     body = {"image": busybox, "image_pull_policy": "ifnotpresent", "command": ["sleep", "600"], "memory": "64"}
     with running("zun-api", product), running("zun-compute", product):
-        wait_until(lambda: healthy(product), 30, "zun-api answers")
+        wait_until(lambda: healthy(product), 90, "zun-api answers")
         http = product.http()
-        wait_until(lambda: agent_up(http), 30, "zun-compute is up")
+        wait_until(lambda: agent_up(http), 90, "zun-compute is up")
         made = http.post("/v1/containers?run=true", json=body)
         assert made.status_code == 202, made.text
         path = f"/v1/containers/{made.json()['uuid']}"

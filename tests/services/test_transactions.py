@@ -53,7 +53,7 @@ async def _crossing(db: Database, names: tuple[str, str], met: asyncio.Barrier, 
 
 async def test_a_deadlock_victim_is_tried_again(db: Database) -> None:
     met, calls = asyncio.Barrier(2), list[str]()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.gather(_crossing(db, ("a", "b"), met, calls), _crossing(db, ("b", "a"), met, calls))
     assert len(calls) == 3, "one of the two was given up, once"
     assert await _values(db) == {"a": "2", "b": "2"}
@@ -69,7 +69,7 @@ async def test_a_deadlock_in_write_is_told_as_such(db: Database) -> None:
             async with connection.begin_nested():
                 await _add(connection, second)
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         outcomes = await asyncio.gather(work("a", "b"), work("b", "a"), return_exceptions=True)
     (lost,) = [one for one in outcomes if one is not None]
     assert isinstance(lost, TransactionLost)
@@ -141,13 +141,14 @@ async def test_waiting_for_the_server_ends(db: Database, server: Server) -> None
 async def test_a_server_that_says_nothing_is_given_up(
     db: Database, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(steady, "ANSWER_WITHIN", 0.5)
     await _values(db)
     server.freeze()
     try:
         start = time.monotonic()
-        with pytest.raises(DatabaseUnavailable, match=r"no answer within 0\.5 seconds"):
-            await _values(db)
+        with monkeypatch.context() as impatient:
+            impatient.setattr(steady, "ANSWER_WITHIN", 0.5)
+            with pytest.raises(DatabaseUnavailable, match=r"no answer within 0\.5 seconds"):
+                await _values(db)
         assert time.monotonic() - start < 15
     finally:
         server.thaw()
@@ -158,7 +159,7 @@ async def test_a_server_that_says_nothing_is_given_up(
         except DatabaseUnavailable:
             return False
 
-    await eventually(answers, 20, "the database answers again")
+    await eventually(answers, 60, "the database answers again")
 
 
 async def test_cancelled_transactions_leave_the_database_usable(db: Database) -> None:
@@ -169,10 +170,10 @@ async def test_cancelled_transactions_leave_the_database_usable(db: Database) ->
         for task in tasks:
             if chance.random() < 0.6:
                 task.cancel()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             for result in await asyncio.gather(*tasks, return_exceptions=True):
                 assert result is None or isinstance(result, asyncio.CancelledError)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await db.run(lambda connection: _add(connection, "b"))
     assert (await _values(db))["b"] == "1"
 
