@@ -51,7 +51,7 @@ def test_a_stop_ends_waits_at_once(zun: Live) -> None:
         assert ask(zun, "Running").json()["status"] == "Running"
         held = pool.submit(ask, zun, "Stopped")
         text = "zun_api_waiting_requests 1.0"
-        wait_until(lambda: text in client.get("/metrics").text, 20, "the request waits")
+        wait_until(lambda: text in client.get("/metrics").text, 60, "the request waits")
         zun.stop()  # fails unless the process ends within its time, which is far less than the wait's
         assert held.result(5).json()["status"] == "Running"
         assert "Traceback" not in zun.log()

@@ -60,7 +60,7 @@ async def done(cloud: SimulatedCloud, uuid: str, answer: httpx.Response) -> dict
         found.update((await cloud.http.get(path)).json())
         return found.get("finish_time") is not None
 
-    await eventually(over, 20, f"the action of {uuid} is over")
+    await eventually(over, 60, f"the action of {uuid} is over")
     return found
 
 
@@ -186,7 +186,7 @@ async def test_rebuild_and_healing_make_the_changed_set_again(cloud: SimulatedCl
     async def healed() -> bool:
         return await cloud.status(uuid) == "Running" and await cloud.runtime.inspect(uuid) is not None
 
-    await eventually(healed, 20, "healed")
+    await eventually(healed, 60, "healed")
     assert (list(await networks(cloud, uuid)), cloud.runtime.joined(uuid)) == ([second], [f"zun-{second}"])
     await cloud.truth()
 
@@ -224,7 +224,7 @@ async def test_an_agent_that_dies_in_the_middle_goes_on_when_it_returns(cloud: S
     change = attach if method == "connect_network" else detach
     answer = await change(cloud, uuid, network=second)
     calls = cloud.runtime.faults.calls
-    await eventually(lambda: calls[method] > 0, 10, "the engine is asked")
+    await eventually(lambda: calls[method] > 0, 30, "the engine is asked")
     await cloud.die()
     cloud.runtime.faults.resume(method)
     await cloud.live()
@@ -238,7 +238,7 @@ async def test_an_attach_past_its_deadline_is_taken_back(cloud: SimulatedCloud) 
     cloud.runtime.faults.hang("connect_network")
     answer = await attach(cloud, uuid, network=second)
     calls = cloud.runtime.faults.calls
-    await eventually(lambda: calls["connect_network"] > 0, 10, "the engine is asked")
+    await eventually(lambda: calls["connect_network"] > 0, 30, "the engine is asked")
     async with cloud.api.parts.db.write() as connection:
         (left,) = await operations.unfinished_of_container(connection, uuid)
         await operations.extend(connection, left.id, cloud.api.parts.clock.now() - timedelta(seconds=1))
@@ -251,7 +251,7 @@ async def test_an_attach_past_its_deadline_is_taken_back(cloud: SimulatedCloud) 
         async with cloud.api.parts.db.read() as connection:
             return len(await local_networks.ports_of(connection, uuid)) == 1
 
-    await eventually(given_back, 20, "the port is given back")
+    await eventually(given_back, 60, "the port is given back")
     assert second not in await networks(cloud, uuid)
 
 

@@ -139,7 +139,7 @@ async def test_run_reaps_until_told_to_stop(plane: Plane) -> None:
         shown: str = (await client.get(f"{URL}/{uuid}")).json()["status"]
         return shown if shown == "Error" else ""
 
-    reached: str = await eventually(status, 20, "the reaper ends the create")
+    reached: str = await eventually(status, 60, "the reaper ends the create")
     assert reached == "Error"
     stop.set()
     await asyncio.wait_for(task, 10)

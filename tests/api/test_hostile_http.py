@@ -199,7 +199,7 @@ def test_clients_that_go_away(zun: Live, token: bytes) -> None:
             with socket.create_connection(("127.0.0.1", zun.port)) as link:
                 link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
                 link.sendall(data)
-    wait_until(lambda: "status=499" in zun.log(), 10, "a body that broke off is in the log")
+    wait_until(lambda: "status=499" in zun.log(), 30, "a body that broke off is in the log")
     alive(zun, token)
     assert "Traceback" not in zun.log()
 

@@ -241,7 +241,7 @@ async def test_a_slow_request_keeps_its_claim(plane: Plane, monkeypatch: pytest.
             lease = (await connection.execute(idempotency_keys.select())).mappings().one()["lease_until"]
         return bool(lease > plane.clock.now() + timedelta(seconds=10))
 
-    await eventually(renewed, 10, "the lease was renewed")
+    await eventually(renewed, 30, "the lease was renewed")
     second = asyncio.create_task(send(client, CONTAINERS, BODY))
     go.set()
     answers = await asyncio.gather(first, second)

@@ -36,7 +36,7 @@ async def pulled(cloud: SimulatedCloud, repo: str) -> dict[str, Any]:
     async def there() -> bool:
         return bool((await cloud.http.get(f"{URL}/{uuid}")).json().get("image_id"))
 
-    await eventually(there, 10, f"{repo} is pulled")
+    await eventually(there, 30, f"{repo} is pulled")
     return dict((await cloud.http.get(f"{URL}/{uuid}")).json())
 
 
@@ -49,7 +49,7 @@ async def gone(cloud: SimulatedCloud, uuid: str) -> None:
     async def away() -> bool:
         return (await cloud.http.get(f"{URL}/{uuid}")).status_code == 400
 
-    await eventually(away, 10, f"{uuid} is gone")
+    await eventually(away, 30, f"{uuid} is gone")
 
 
 async def test_pulled_listed_shown_and_deleted(cloud: SimulatedCloud) -> None:
@@ -62,7 +62,7 @@ async def test_pulled_listed_shown_and_deleted(cloud: SimulatedCloud) -> None:
     async def there() -> bool:
         return (await cloud.http.get(f"{URL}/{made['uuid']}")).json()["image_id"] is not None
 
-    await eventually(there, 10, "pulled")
+    await eventually(there, 30, "pulled")
     shown = (await cloud.http.get(f"{URL}/{made['uuid']}")).json()
     found = await cloud.runtime.image("team/app:latest")
     assert found is not None
@@ -135,7 +135,7 @@ async def test_an_image_in_use_stays(cloud: SimulatedCloud) -> None:
 async def test_an_agent_that_died_in_a_pull_pulls_after_its_start(cloud: SimulatedCloud) -> None:
     cloud.runtime.faults.hang("pull")
     uuid = (await pull(cloud, "slow"))["uuid"]
-    await eventually(lambda: cloud.runtime.faults.calls["pull"] == 1, 10, "the pull began")
+    await eventually(lambda: cloud.runtime.faults.calls["pull"] == 1, 30, "the pull began")
     await cloud.die()
     cloud.runtime.faults.resume("pull")
     await cloud.live()
@@ -143,13 +143,13 @@ async def test_an_agent_that_died_in_a_pull_pulls_after_its_start(cloud: Simulat
     async def there() -> bool:
         return bool((await cloud.http.get(f"{URL}/{uuid}")).json().get("image_id"))
 
-    await eventually(there, 10, "pulled")
+    await eventually(there, 30, "pulled")
 
 
 async def test_a_delete_calls_the_pull_off(cloud: SimulatedCloud) -> None:
     cloud.runtime.faults.hang("pull")
     uuid = (await pull(cloud, "slow"))["uuid"]
-    await eventually(lambda: cloud.runtime.faults.calls["pull"] == 1, 10, "the pull began")
+    await eventually(lambda: cloud.runtime.faults.calls["pull"] == 1, 30, "the pull began")
     for _ in range(2):
         assert (await cloud.http.delete(f"{URL}/{uuid}")).status_code == 200
     await gone(cloud, uuid)

@@ -51,7 +51,7 @@ def _make_containers(zun: Live, token: str) -> None:
             body = {"image": "busybox", "name": name, "cpu": 0.1, "memory": 4, "interactive": True}
             assert client.post("/v1/containers?run=true", json=body).status_code == 202
         for name in schemathesis_hooks.ALIVE:
-            wait_until(lambda: client.get(f"/v1/containers/{name}").json()["status"] == "Running", 20, "Running")  # noqa: B023
+            wait_until(lambda: client.get(f"/v1/containers/{name}").json()["status"] == "Running", 60, "Running")  # noqa: B023
 
 
 def _run(zun: Live, token: str, *options: str) -> Counter[str]:

@@ -98,7 +98,7 @@ class CapsuleNode:
         for uuid in uuids:
             wait_until(lambda uuid=uuid: self.show(uuid) is None, 60, f"{uuid} is gone:\n{self.product.tail()}")  # type: ignore[misc]
         self.product.check_no_leak(*uuids)
-        wait_until(lambda: not self.containerd.leftovers(), 20, f"no sandbox is left: {self.containerd.leftovers()}")
+        wait_until(lambda: not self.containerd.leftovers(), 60, f"no sandbox is left: {self.containerd.leftovers()}")
         assert not taps & (devices() | set(ovs_ports("br-int")))
         handovers = Handovers(str(self.product.node.sections["DEFAULT"]["state_path"]))
         assert handovers.capsules() == frozenset()

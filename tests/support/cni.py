@@ -101,8 +101,8 @@ class CniNode:
 
     def http(self) -> httpx.Client:
         if self.port:
-            return httpx.Client(base_url=f"http://127.0.0.1:{self.port}")
-        return httpx.Client(base_url="http://node", transport=httpx.HTTPTransport(uds=str(self.socket)))
+            return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", timeout=30)
+        return httpx.Client(base_url="http://node", transport=httpx.HTTPTransport(uds=str(self.socket)), timeout=30)
 
     def healthy(self) -> bool:
         with socket.socket(socket.AF_INET if self.port else socket.AF_UNIX) as probe:

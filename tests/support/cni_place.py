@@ -84,7 +84,7 @@ def capsule_row(caller: Caller, **fields: Any) -> Container:
 
 async def reaches(one: Namespace, other: Namespace, address: str) -> None:
     with other.serving(8000, "hello"):
-        await eventually(lambda: asyncio.to_thread(_fetched, one, address), 20, f"TCP passes to {address}")
+        await eventually(lambda: asyncio.to_thread(_fetched, one, address), 60, f"TCP passes to {address}")
 
 
 def _fetched(one: Namespace, address: str) -> bool:

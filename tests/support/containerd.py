@@ -201,7 +201,7 @@ class Containerd:
             path.unlink()
         for path in sorted(self._groups(), key=lambda one: -len(one.parts)):
             if path.name != self.groups.strip("/"):
-                wait_until(lambda path=path: _removed(path), 10, f"{path} can be removed")  # type: ignore[misc]
+                wait_until(lambda path=path: _removed(path), 30, f"{path} can be removed")  # type: ignore[misc]
 
     def close(self) -> None:
         """Ends it and all it runs; nothing of it is left on the machine."""
@@ -216,11 +216,11 @@ class Containerd:
                 continue
             for process in family:
                 _kill(process)
-        wait_until(lambda: not self.shims(), 10, "the engine's shims are gone")
+        wait_until(lambda: not self.shims(), 30, "the engine's shims are gone")
         for path in sorted(self._mounts(), reverse=True):
             subprocess.run(["umount", "--lazy", path], check=False, capture_output=True)
         for path in sorted(self._groups(), key=lambda one: -len(one.parts)):
-            wait_until(lambda path=path: _removed(path), 10, f"{path} can be removed")  # type: ignore[misc]
+            wait_until(lambda path=path: _removed(path), 30, f"{path} can be removed")  # type: ignore[misc]
         for base in Path("/sys/fs/cgroup").glob("*/k8s.io"):
             _removed(base)  # of sandboxes without a group of ours, and maybe another engine's
         for sandbox in (self.root / "root" / "io.containerd.grpc.v1.cri" / "sandboxes").glob("*"):

@@ -23,7 +23,7 @@ from zun.cli.state import StateDir
 
 ZUN = Path(sys.executable).with_name("zun")
 _START = 120.0  # seconds; an overloaded machine takes more than thirty
-_STOP = 20.0
+_STOP = 60.0
 
 
 class Live:
@@ -92,17 +92,17 @@ class Live:
         """A new token, made by the command line."""
         command = ["token", "create", "--project", project, "--role", role, "--state-dir", str(self.state.root)]
         return subprocess.run(
-            [str(ZUN), *command], capture_output=True, text=True, timeout=60, check=True
+            [str(ZUN), *command], capture_output=True, text=True, timeout=120, check=True
         ).stdout.strip()
 
     @contextlib.contextmanager
     def http(self, token: str, version: str = "1.40") -> Iterator[httpx.Client]:
         """A client with this token."""
         headers = {"X-Auth-Token": token, "OpenStack-API-Version": f"container {version}"}
-        with httpx.Client(base_url=self.url, headers=headers, timeout=30) as client:
+        with httpx.Client(base_url=self.url, headers=headers, timeout=60) as client:
             yield client
 
-    def raw(self, data: bytes, *, until: bytes | None = None, timeout: float = 15.0) -> bytes:
+    def raw(self, data: bytes, *, until: bytes | None = None, timeout: float = 60.0) -> bytes:
         """Bytes as sent and as answered: read to the end of the connection, or until ``until`` was seen."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=timeout) as link:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):

@@ -75,7 +75,7 @@ class PodsBench:
         assert found is not None
         return found
 
-    async def reaches(self, uuid: str, state: str, timeout: float = 20.0) -> Observed:
+    async def reaches(self, uuid: str, state: str, timeout: float = 60.0) -> Observed:
         """Waits until the engine says that the member is in ``state``."""
 
         async def there() -> Observed | None:
@@ -97,9 +97,9 @@ class PodsBench:
             found = await self.log(uuid, **asked)
             return found if text in found else ""
 
-        return await eventually(there, 20, f"the log of {uuid} has {text!r}")
+        return await eventually(there, 60, f"the log of {uuid} has {text!r}")
 
-    async def sh(self, uuid: str, script: str, timeout: float = 20.0) -> str:
+    async def sh(self, uuid: str, script: str, timeout: float = 60.0) -> str:
         """Output of a script in a member, without the last line feed; it has to succeed."""
         done = await self.pods.execute(uuid, ["sh", "-c", script], timeout)
         assert done.exit_code == 0, done.output
@@ -174,7 +174,7 @@ class CriBench(PodsBench):
             for box in await self.pods.sandboxes():
                 await self.pods.remove_sandbox(box.uuid)
             assert not await self.pods.list()
-            await eventually(self.empty, 20, "nothing is left of sandboxes")
+            await eventually(self.empty, 60, "nothing is left of sandboxes")
         except AssertionError as error:
             raise AssertionError(f"{error}: {self.engine.leftovers()}") from error
         finally:
@@ -206,7 +206,7 @@ class DockerPodsBench(PodsBench):
 
     async def kill_sandbox(self, capsule: str) -> None:
         self.engine.post(f"/containers/{(await self.box(capsule)).sandbox_id}/kill")
-        await eventually(lambda: self._is_dead(capsule), 20, "the pause container has ended")
+        await eventually(lambda: self._is_dead(capsule), 60, "the pause container has ended")
 
     async def _is_dead(self, capsule: str) -> bool:
         return not (await self.box(capsule)).ready

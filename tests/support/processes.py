@@ -20,7 +20,7 @@ def running(name: str, product: Product) -> Iterator[subprocess.Popen[bytes]]:
     try:
         yield process
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.wait(30)
@@ -28,7 +28,7 @@ def running(name: str, product: Product) -> Iterator[subprocess.Popen[bytes]]:
 
 def healthy(product: Product) -> bool:
     with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"{product.url}/healthcheck").status_code == 200
+        return httpx.get(f"{product.url}/healthcheck", timeout=30).status_code == 200
     return False
 
 

@@ -27,7 +27,7 @@ from zun.cli.state import StateDir
 
 ZUN = Path(sys.executable).with_name("zun")
 START_TIMEOUT = 120.0  # seconds; an overloaded machine takes more than thirty
-STOP_TIMEOUT = 30.0
+STOP_TIMEOUT = 60.0
 
 
 class Product:
@@ -148,7 +148,7 @@ class Product:
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`zun …` on this state directory."""
         command = [str(ZUN), *arguments, "--state-dir", str(self.state.root)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert not check or done.returncode == 0, f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
         return done
 

@@ -127,7 +127,7 @@ class Rabbit:
         """Returns when it takes connections."""
         if self._mapper is None:
             self._mapper = self._launch("epmd", "epmd", "-address", "127.0.0.1", "-port", str(self._epmd))
-            wait_until(lambda: _listens(self._epmd), 10, "Erlang's port mapper listens")
+            wait_until(lambda: _listens(self._epmd), 30, "Erlang's port mapper listens")
         process = self._process = self._launch("server", str(PROGRAMS / "rabbitmq-server"))
         wait_until(lambda: process.poll() is not None or self.answers(), _START_SECONDS, "RabbitMQ answers")
         assert process.poll() is None, f"RabbitMQ ended with {process.returncode}:\n{self.log()}"

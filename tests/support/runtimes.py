@@ -70,7 +70,7 @@ class Bench:
         address = ip_network(network.subnet)[index]
         return Attachment(network.name, uuid4().hex, "subnet", str(address), mac, address.version, False, network)
 
-    async def reaches(self, uuid: str, state: str, timeout: float = 10.0) -> Observed:
+    async def reaches(self, uuid: str, state: str, timeout: float = 60.0) -> Observed:
         """Waits until the runtime says that the container is in ``state``."""
         last: list[Observed | None] = []
 
@@ -120,7 +120,7 @@ class DockerBench(Bench):
     async def close(self) -> None:
         """Removes what the test made and proves that nothing of it is left."""
         try:
-            await eventually(self._cleared, 20, f"nothing of {self.owner} and {self.prefix} is left")
+            await eventually(self._cleared, 60, f"nothing of {self.owner} and {self.prefix} is left")
         finally:
             await super().close()
 

@@ -62,7 +62,7 @@ class SimulatedCloud:
         ready = asyncio.Event()
         self._task = asyncio.create_task(agent.run(self.node, ready.set), name="agent")
         waiter = asyncio.create_task(ready.wait())
-        await asyncio.wait({self._task, waiter}, timeout=20, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({self._task, waiter}, timeout=60, return_when=asyncio.FIRST_COMPLETED)
         waiter.cancel()
         if self._task.done():
             await self._task
@@ -115,7 +115,7 @@ class SimulatedCloud:
             task = await self.rows(sa.select(containers.c.task_state).where(containers.c.uuid == uuid))
             return shown if shown["status"] in statuses and task and task[0][0] is None else False
 
-        found = await eventually(reached, 20, f"capsule {uuid} becomes {statuses}; it is {await self.capsule(uuid)}")
+        found = await eventually(reached, 60, f"capsule {uuid} becomes {statuses}; it is {await self.capsule(uuid)}")
         return found if isinstance(found, dict) else {}
 
     async def capsule_leftovers(self) -> list[str]:
@@ -149,7 +149,7 @@ class SimulatedCloud:
         async def reached() -> bool:
             return await self.status(uuid) in statuses
 
-        await eventually(reached, 20, f"{uuid} becomes {statuses}")
+        await eventually(reached, 60, f"{uuid} becomes {statuses}")
         return await self.show(uuid) or {}
 
     async def rows(self, query: sa.Select[Any]) -> list[Any]:

@@ -39,7 +39,7 @@ class StockApi:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.communicate(timeout=30)
+        self._process.communicate(timeout=60)
 
     def call(self, version: str, method: str, *args: Any, **kwargs: Any) -> Any:
         """``containers.run`` at microversion 1.12: what the method returned, resources as dicts. Raises StockError."""

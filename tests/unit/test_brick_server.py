@@ -68,7 +68,7 @@ def server() -> Iterator[Child]:
     assert child.process.stdin
     assert child.process.stdout
     child.process.stdin.close()
-    assert child.process.wait(10) == 0
+    assert child.process.wait(60) == 0
     child.process.stdout.close()
 
 
@@ -98,7 +98,7 @@ def test_a_call_past_its_deadline_is_killed_with_its_tools(server: Child) -> Non
     assert server.answer()["result"] != server.process.pid
     server.send(3, call="pid")  # the dead are buried with the next call
     server.answer()
-    wait_until(lambda: len(server.children()) <= 1, 10, "no process stays")
+    wait_until(lambda: len(server.children()) <= 1, 30, "no process stays")
 
 
 # -- the agent's side, with the real os-brick ------------------------------------------------------------------------
@@ -124,7 +124,7 @@ async def test_os_brick_answers_and_is_started_again_when_it_died(tmp_path: Path
         assert (await brick.connect(LOCAL))["path"] == "/dev/null"
         assert brick._process
         os.kill(brick._process.pid, signal.SIGKILL)
-        await eventually(lambda: brick._process and brick._process.returncode is not None, 10, "it died")
+        await eventually(lambda: brick._process and brick._process.returncode is not None, 30, "it died")
         await brick.disconnect(LOCAL, None)
         with pytest.raises(BrickFailed, match="os-brick's connect failed: "):
             await brick.connect({"driver_volume_type": "nonsense"})
@@ -139,7 +139,7 @@ async def test_a_death_during_a_call_is_told(tmp_path: Path) -> None:
         assert brick._process
         os.kill(brick._process.pid, signal.SIGSTOP)
         call = asyncio.create_task(brick.connect(LOCAL))
-        await eventually(lambda: bool(brick._waiting), 10, "it is asked")
+        await eventually(lambda: bool(brick._waiting), 30, "it is asked")
         os.kill(brick._process.pid, signal.SIGKILL)
         with pytest.raises(BrickFailed, match="its process died"):
             await call

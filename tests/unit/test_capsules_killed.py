@@ -26,7 +26,7 @@ async def cloud(tmp_path: Path) -> AsyncIterator[SimulatedCloud]:
 
 
 async def _reached(cloud: SimulatedCloud, method: str, before: int) -> None:
-    await eventually(lambda: cloud.pods.faults.calls[method] > before, 20, f"{method} is called")
+    await eventually(lambda: cloud.pods.faults.calls[method] > before, 60, f"{method} is called")
 
 
 async def _delete(cloud: SimulatedCloud, uuid: str) -> None:
@@ -130,7 +130,7 @@ async def test_sandboxes_that_no_row_knows_are_removed_and_others_are_not(cloud:
     async def left() -> bool:
         return {one.uuid for one in await cloud.pods.sandboxes()} == {uuid, foreign}
 
-    await eventually(left, 10, "the stray is gone")
+    await eventually(left, 30, "the stray is gone")
 
 
 async def test_events_that_were_missed_are_found_when_the_stream_is_back(cloud: SimulatedCloud) -> None:
@@ -144,7 +144,7 @@ async def test_events_that_were_missed_are_found_when_the_stream_is_back(cloud: 
     async def seen() -> bool:
         return bool((await cloud.capsule(uuid))["containers"][0]["status"] == Status.STOPPED)
 
-    await eventually(seen, 20, "the end is found")
+    await eventually(seen, 60, "the end is found")
 
 
 async def test_an_agent_that_died_before_a_restart_was_due_leaves_it_to_the_next(cloud: SimulatedCloud) -> None:
@@ -153,7 +153,7 @@ async def test_an_agent_that_died_before_a_restart_was_due_leaves_it_to_the_next
     await cloud.die()
     cloud.pods.crash(member["uuid"], 1)
     await cloud.live()
-    await eventually(lambda: f"start {member['name']}/1" in cloud.pods.log, 20, "it is started again")
+    await eventually(lambda: f"start {member['name']}/1" in cloud.pods.log, 60, "it is started again")
     await cloud.wait_capsule(uuid, "Running")
 
 
@@ -161,7 +161,7 @@ async def test_a_sandbox_that_is_gone_is_made_anew_where_the_policy_is_always(cl
     uuid = await cloud.create_capsule({}, {}, initContainers=INITS)
     before = await cloud.wait_capsule(uuid, "Running")
     cloud.pods.vanish_sandbox(uuid)
-    await eventually(lambda: cloud.pods.log.count(f"run {uuid}") == 2, 20, "a new sandbox")
+    await eventually(lambda: cloud.pods.log.count(f"run {uuid}") == 2, 60, "a new sandbox")
     after = await cloud.wait_capsule(uuid, "Running")
     assert after["addresses"] == before["addresses"]
     assert [one["status"] for one in after["containers"]] == ["Running", "Running"]
@@ -196,7 +196,7 @@ async def test_init_containers_that_never_end_hold_up_nobody(tmp_path: Path) -> 
             shown = [await cloud.capsule(uuid) for uuid in stuck]
             return all(one["init_containers"][0]["status"] == "Running" for one in shown)
 
-        await eventually(wait, 20, "all three wait for their init containers")
+        await eventually(wait, 60, "all three wait for their init containers")
         free = await cloud.create_capsule({})
         await cloud.wait_capsule(free, "Running")
         for uuid in [*stuck, free]:
@@ -231,7 +231,7 @@ async def test_what_an_engine_has_forgotten_is_ended_but_for_capsules_at_work(tm
         await _reached(cloud, "stop", before)
         held = Forgotten("shim", "b" * 64, uuid)
         cloud.pods.left.add(held)
-        await eventually(lambda: cloud.pods.left == {held}, 20, "the others are ended")
+        await eventually(lambda: cloud.pods.left == {held}, 60, "the others are ended")
         cloud.pods.faults.resume("stop")
         await cloud.wait_capsule(uuid, "gone")
-        await eventually(lambda: not cloud.pods.left, 20, "this one, too")
+        await eventually(lambda: not cloud.pods.left, 60, "this one, too")

@@ -96,7 +96,7 @@ async def test_the_truth_of_a_member_is_told() -> None:
 async def test_a_call_that_waits_for_an_end_that_was_comes_to_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PATIENCE", 0.05)
     engine = Engine(a=STOPPED, b=RUNNING)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await missed(engine).end("StopPodSandbox", ["a", "b"], pod_sandbox_id="box")
     assert engine.tasks == {"b": RUNNING}
     assert engine.asked[-3:] == ["Tasks.Delete", "Containers.Delete", "StopPodSandbox"]

@@ -36,7 +36,7 @@ class Refusing:
             version = b'{"ApiVersion": "1.41", "Version": "20", "MinAPIVersion": "1.12"}'
             self._answer(b"200 OK", version).close()
             with self._answer(b"409 Conflict", b'{"message": "not now"}') as upload:
-                assert self.read_on.wait(30)
+                assert self.read_on.wait(60)
                 upload.settimeout(30)
                 while piece := upload.recv(65536):
                     self.received += len(piece)
@@ -61,7 +61,7 @@ async def test_a_refused_upload_is_dropped_and_not_sent_to_its_end(tmp_path: Pat
             pass
     await client.close()
     engine.read_on.set()
-    await asyncio.to_thread(engine.thread.join, 30)
+    await asyncio.to_thread(engine.thread.join, 60)
     assert not engine.thread.is_alive()
     assert engine.received < SENT / 2
 

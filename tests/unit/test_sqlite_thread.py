@@ -112,7 +112,7 @@ async def test_a_connection_whose_opening_is_cancelled_is_closed(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await eventually(lambda: not any(one.is_alive() for one in threads), 10, "its thread ends")
+    await eventually(lambda: not any(one.is_alive() for one in threads), 30, "its thread ends")
     del task
     gc.collect()
     assert threads

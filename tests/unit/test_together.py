@@ -26,7 +26,7 @@ class Service:
 
 
 async def begun(service: Service, times: int) -> None:
-    await eventually(lambda: service.asked >= times, 10, "the call has begun")
+    await eventually(lambda: service.asked >= times, 30, "the call has begun")
 
 
 async def test_who_comes_while_a_call_is_under_way_shares_the_next() -> None:

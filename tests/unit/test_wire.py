@@ -59,7 +59,7 @@ async def test_sender_waits_for_the_reader(tmp_path: Path) -> None:
         await reader.read()
 
     async with wired(tmp_path, serve) as wire:
-        await eventually(lambda: sent, 20, "something is sent")
+        await eventually(lambda: sent, 60, "something is sent")
         last = -1
         while last != sent:
             last = sent

@@ -58,7 +58,7 @@ def test_serves_and_ends_when_told(tmp_path: Path, tls: bool) -> None:
 
     def answers() -> bool:
         try:
-            return httpx.get(url, verify=trust, trust_env=False, timeout=5).status_code == 405
+            return httpx.get(url, verify=trust, trust_env=False, timeout=30).status_code == 405
         except httpx.TransportError:
             return False
 
@@ -66,7 +66,7 @@ def test_serves_and_ends_when_told(tmp_path: Path, tls: bool) -> None:
         wait_until(lambda: process.poll() is not None or answers(), 60, "it serves")
         assert process.poll() is None, process.communicate()[1]
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def test_stop_does_not_wait_for_connections_that_ask_for_nothing(tmp_path: Path) -> None:
@@ -76,7 +76,8 @@ def test_stop_does_not_wait_for_connections_that_ask_for_nothing(tmp_path: Path)
         wait_until(lambda: process.poll() is not None or listens(port), 60, "it listens")
         for asked in (b"", b"GET /console HTTP/1.1\r\nHost: x"):
             stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(asked)
-        assert httpx.get(f"http://127.0.0.1:{port}/", trust_env=False).status_code == 405  # those before it are taken
+        answer = httpx.get(f"http://127.0.0.1:{port}/", trust_env=False, timeout=30)
+        assert answer.status_code == 405  # those before it are taken
         process.send_signal(signal.SIGTERM)
         assert process.wait(50) == 0
 
@@ -97,7 +98,7 @@ def listens(port: int) -> bool:
 )
 def test_what_is_wrong_is_one_sentence(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     with running(configured(tmp_path, free_port(), **options)) as process:
-        error = process.communicate(timeout=60)[1]
+        error = process.communicate(timeout=90)[1]
     assert process.returncode == 1
     assert said in error
     assert "Traceback" not in error
@@ -107,6 +108,6 @@ def test_a_port_that_is_taken_is_told_with_the_option(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file = configured(tmp_path, taken.getsockname()[1])
         with running(file) as process:
-            error = process.communicate(timeout=60)[1]
+            error = process.communicate(timeout=90)[1]
     assert process.returncode == 1
     assert "[websocket_proxy]/wsproxy_port" in error
