@@ -142,7 +142,7 @@ async def test_run_reaps_until_told_to_stop(plane: Plane) -> None:
     reached: str = await eventually(status, 60, "the reaper ends the create")
     assert reached == "Error"
     stop.set()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, 60)
 
 
 async def test_what_a_later_operation_announced_is_not_overwritten(plane: Plane) -> None:

@@ -198,7 +198,7 @@ def test_a_life_is_heard_as_it_happens(zun: Live) -> None:
 
 def test_a_client_that_leaves_gives_its_place_back(zun: Live) -> None:
     def listeners() -> float:
-        lines = httpx.get(f"{zun.url}/metrics").text.splitlines()
+        lines = httpx.get(f"{zun.url}/metrics", timeout=30).text.splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith("zun_api_event_listeners "))
 
     with zun.http(zun.admin) as client, listen(client, URL) as (head, _):
@@ -221,7 +221,7 @@ def test_a_stop_ends_it(tmp_path: Path) -> None:
         assert product.process is not None
         product.process.terminate()
         assert [(one.name, one.data) for one in events] == [("end", {"reason": "shutdown"})]
-        assert product.process.wait(20) == 0
+        assert product.process.wait(60) == 0
         assert "Traceback" not in product.log(), (product.log(), time.monotonic() - begun)
         assert silent is not None
 

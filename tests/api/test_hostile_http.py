@@ -161,7 +161,7 @@ def test_bodies_that_are_too_large(zun: Live, token: bytes) -> None:
 
 def test_expect_continue(zun: Live, token: bytes) -> None:
     head = POST + CLOSE + b"Expect: 100-continue\r\nContent-Length: %d\r\n" % len(BODY)
-    with socket.create_connection(("127.0.0.1", zun.port), timeout=15) as link:
+    with socket.create_connection(("127.0.0.1", zun.port), timeout=60) as link:
         link.sendall(head + token + b"\r\n")
         assert read(link, b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
         link.sendall(BODY)

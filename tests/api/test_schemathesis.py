@@ -30,13 +30,14 @@ CHECKS = (
     "ignored_auth",
     "missing_required_header",
 )
+pytestmark = pytest.mark.timeout(900)
 UNLIMITED = {
     "quota": dict.fromkeys(("containers", "cpu", "memory", "disk"), -1),
     "api": {"stream_seconds": 0.05},
 }
 TAKES_ALL_AWAY = ("container.delete_several",)
 TAKES_THE_NODE_AWAY = ("service.disable", "service.force_down", "service.delete", "service.delete_by_path")
-SECONDS = 280
+SECONDS = 840
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from zun.store.tables import containers
 
 LONG = "600"
 """Seconds: what is awaited comes first, or the test fails by its own deadline."""
-SOON = 20.0
+SOON = 60.0
 SPEC = {"containers": [{"image": "cirros"}]}
 TEMPLATE = {"template": {"kind": "capsule", "capsuleVersion": "beta", "metadata": {}, "spec": SPEC}}
 

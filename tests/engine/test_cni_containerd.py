@@ -147,7 +147,7 @@ async def test_sandboxes_outlive_the_daemon_which_may_die_between_add_and_del(ri
     member = await rig.bench.running(uuid)
     await asyncio.to_thread(rig.node.kill)
     gateway = (await rig.place.local.default_network("blue"))["gateway"]
-    assert " 0% packet loss" in await rig.bench.sh(member, f"ping -c 1 -W 3 {gateway}")
+    assert " 0% packet loss" in await rig.bench.sh(member, f"ping -c 1 -W 20 {gateway}")
     other, lost = await rig.ports()
     with pytest.raises(SandboxFailed, match=r"zun-cni-daemon at .*cni\.sock: .*Connection refused"):
         await rig.bench.pods.run_sandbox(rig.bench.sandbox_spec(uuid=other))

@@ -49,7 +49,7 @@ async def test_links_end_within_the_container_when_read(docker: DockerBench, tmp
     secret.write_bytes(b"of the host")
     uuid = await docker.running()
     links = f"ln -s {tmp_path} /tmp/abs; ln -s ../../../../../../..{tmp_path} /tmp/rel; ln -s / /tmp/root"
-    await docker.runtime.execute(uuid, ["sh", "-c", links], 10)
+    await docker.runtime.execute(uuid, ["sh", "-c", links], 60)
     for path in ("/tmp/abs/secret", "/tmp/rel/secret", f"/tmp/root{secret}", f"/../../..{secret}"):
         with pytest.raises(PathRefused, match="Could not find"):
             await fetched(docker, uuid, path)
@@ -75,10 +75,10 @@ async def test_links_and_names_end_within_the_container_when_written(docker: Doc
             continue
     assert os.listdir(tmp_path) == []
     make = f"mkdir -p {tmp_path}; ln -s {tmp_path} /tmp/folder"
-    await docker.runtime.execute(uuid, ["sh", "-c", make], 10)
+    await docker.runtime.execute(uuid, ["sh", "-c", make], 60)
     await docker.runtime.put_archive(uuid, "/tmp/folder", whole(packed((f"{name}2", b"x"))))
     assert os.listdir(tmp_path) == []
-    assert (await docker.runtime.execute(uuid, ["cat", f"{tmp_path}/{name}2"], 10)).output == "x"
+    assert (await docker.runtime.execute(uuid, ["cat", f"{tmp_path}/{name}2"], 60)).output == "x"
 
 
 async def test_a_read_only_mount_is_refused(docker: DockerBench, tmp_path: Path) -> None:

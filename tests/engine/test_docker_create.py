@@ -119,12 +119,12 @@ async def test_mounts_are_readable_and_read_only_where_asked(docker: DockerBench
     (tmp_path / "ro" / "file").write_text("content")
     mounts = [HostMount(str(tmp_path / "ro"), "/ro", True), HostMount(str(tmp_path / "rw"), "/rw")]
     uuid = await docker.running(mounts=mounts)
-    read = await docker.runtime.execute(uuid, ["cat", "/ro/file"], 10)
+    read = await docker.runtime.execute(uuid, ["cat", "/ro/file"], 60)
     assert read.output == "content"
-    refused = await docker.runtime.execute(uuid, ["touch", "/ro/new"], 10)
+    refused = await docker.runtime.execute(uuid, ["touch", "/ro/new"], 60)
     assert refused.exit_code != 0
     assert "Read-only" in refused.output
-    await docker.runtime.execute(uuid, ["sh", "-c", "echo kept > /rw/new"], 10)
+    await docker.runtime.execute(uuid, ["sh", "-c", "echo kept > /rw/new"], 60)
     assert (tmp_path / "rw" / "new").read_text() == "kept\n"
 
 

@@ -24,7 +24,7 @@ def joined(docker: DockerBench, uuid: str) -> dict[str, Any]:
 async def test_fixed_address_and_mac_inside_the_container(docker: DockerBench) -> None:
     attachment = docker.attachment(docker.network(), index=23, mac="02:11:22:33:44:55")
     uuid = await docker.running(attachments=[attachment])
-    seen = await docker.runtime.execute(uuid, ["ip", "addr", "show", "dev", "eth0"], 10)
+    seen = await docker.runtime.execute(uuid, ["ip", "addr", "show", "dev", "eth0"], 60)
     assert f"inet {attachment.address}/24" in seen.output
     assert "02:11:22:33:44:55" in seen.output
 
@@ -49,7 +49,7 @@ async def test_both_versions_of_one_network_are_one_interface(docker: DockerBenc
 
 async def test_no_attachment_is_no_network(docker: DockerBench) -> None:
     uuid = await docker.running()
-    seen = await docker.runtime.execute(uuid, ["ip", "link"], 10)
+    seen = await docker.runtime.execute(uuid, ["ip", "link"], 60)
     assert "eth0" not in seen.output
 
 
@@ -93,7 +93,7 @@ async def test_network_without_a_subnet_is_made_once_by_two_processes(docker: Do
 async def test_options_reach_the_bridge(docker: DockerBench) -> None:
     network = replace(docker.network(), options={"com.docker.network.driver.mtu": "1400"})
     uuid = await docker.running(attachments=[docker.attachment(network)])
-    seen = await docker.runtime.execute(uuid, ["ip", "link", "show", "dev", "eth0"], 10)
+    seen = await docker.runtime.execute(uuid, ["ip", "link", "show", "dev", "eth0"], 60)
     assert "mtu 1400" in seen.output
 
 
@@ -115,7 +115,7 @@ async def test_network_that_went_before_the_start_is_made_again(docker: DockerBe
 
 
 async def addresses(docker: DockerBench, uuid: str) -> str:
-    return (await docker.runtime.execute(uuid, ["ip", "-4", "addr"], 10)).output
+    return (await docker.runtime.execute(uuid, ["ip", "-4", "addr"], 60)).output
 
 
 async def test_a_network_joined_later_has_its_address_and_stays_over_a_restart(docker: DockerBench) -> None:

@@ -95,7 +95,7 @@ async def test_policies(images: RegistryImages, docker: DockerBench, open_regist
     new = await images.ensure(ImageRequest(reference, "always"), ignore)
     assert new.image_id != old.image_id
     uuid = await docker.running(image=reference)
-    assert (await docker.runtime.execute(uuid, ["cat", "/marker"], 10)).output == "new"
+    assert (await docker.runtime.execute(uuid, ["cat", "/marker"], 60)).output == "new"
 
 
 async def test_image_in_use_is_not_removed(

@@ -11,8 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support import testbed
+from tests.support.wait import wait_until
 
 OVS_ENV = {**os.environ, "OVS_RUNDIR": str(testbed.FOLDER / "run" / "ovs")}
+_LISTEN = "0A"
+"""State of a socket, in the kernel's list."""
 OVS_DATABASE = f"unix:{testbed.FOLDER}/run/ovs/db.sock"
 
 
@@ -58,19 +61,26 @@ class Namespace:
         return run("ip", "-n", self.name, *words)
 
     def pings(self, address: str) -> bool:
-        return " 0% packet loss" in self.run("busybox", "ping", "-c", "1", "-W", "3", address, check=False)
+        """One of three is answered: the first may be too early, or late on a busy machine."""
+        ping = ("busybox", "ping", "-c", "1", "-W", "3", address)
+        return any(" 0% packet loss" in self.run(*ping, check=False) for _ in range(3))
 
     @contextmanager
     def serving(self, port: int, text: str) -> Iterator[None]:
-        """A TCP server that sends ``text`` to one who connects."""
+        """A TCP server that sends ``text`` to one who connects; it listens by then."""
         inside = ["ip", "netns", "exec", self.name, "busybox"]
         command = [*inside, "nc", "-l", "-p", str(port), "-e", "busybox", "echo", text]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
+            wait_until(lambda: self._listens(port), 30, f"port {port} listens")
             yield
         finally:
             process.kill()
             process.wait()
+
+    def _listens(self, port: int) -> bool:
+        rows = [line.split() for line in self.run("cat", "/proc/net/tcp", "/proc/net/tcp6").splitlines()]
+        return any(row[1].endswith(f":{port:04X}") and row[3] == _LISTEN for row in rows)
 
     def fetch(self, address: str, port: int) -> str:
         return self.run("busybox", "nc", "-w", "3", address, str(port), check=False).strip()

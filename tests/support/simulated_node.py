@@ -196,7 +196,7 @@ class SimulatedCloud:
             await self.sync()
             return not await self.lies()
 
-        await eventually(true, 30, "records and engine agree")
+        await eventually(true, 90, "records and engine agree")
 
 
 @contextlib.asynccontextmanager

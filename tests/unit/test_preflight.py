@@ -31,7 +31,7 @@ def answering(path: Path, answer: bytes) -> Iterator[str]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield f"unix://{path}"
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 
