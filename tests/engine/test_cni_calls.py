@@ -14,7 +14,7 @@ import pytest
 from tests.support.cni import CniNode, path_of, sandbox_id
 from tests.support.cni import vif as any_vif
 from tests.support.namespaces import Namespace, devices
-from tests.support.product import free_port
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from zun.plumbing.handover import Handover
 

@@ -19,7 +19,8 @@ import pytest
 from tests.contract.bus_suite import *  # noqa: F403 - the tests of every bus
 from tests.contract.bus_suite import HOST, Node, until
 from tests.support.certificates import make_certificates
-from tests.support.rabbit import Rabbit, free_ports
+from tests.support.ports import free_port
+from tests.support.rabbit import Rabbit
 from tests.support.wait import eventually
 from zun.bus import frames, rabbit_agent, rabbitmq
 from zun.bus.rabbit_url import RabbitOptions
@@ -386,7 +387,7 @@ async def test_what_is_wrong_is_said_once(
     urls = {
         "password": rabbit.url(password="w%2Fr0ng-secret"),
         "vhost": rabbit.url(vhost="nowhere"),
-        "port": f"rabbit://zun:w%2Fr0ng-secret@127.0.0.1:{free_ports(1)[0]}/",
+        "port": f"rabbit://zun:w%2Fr0ng-secret@127.0.0.1:{free_port()}/",
     }
     bus = make(urls[what], rabbit_interval_max=0.1)
     await Node().serve(bus)  # the agent starts all the same
@@ -401,7 +402,7 @@ async def test_what_is_wrong_is_said_once(
 
 
 async def test_the_next_broker_is_used_when_one_is_away(make: Make, rabbit: Rabbit, node: Node) -> None:
-    dead = f"127.0.0.1:{free_ports(1)[0]}"
+    dead = f"127.0.0.1:{free_port()}"
     several = rabbit.url().replace("@127", f"@{dead},zun:p%40ss%2Fw%2Crd%25@127", 1)
     await node.serve(make(several))
     for _ in range(4):  # whichever is tried first

@@ -9,7 +9,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 from abc import ABC, abstractmethod
@@ -24,6 +23,7 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from zun.store.address import async_url
 
@@ -31,12 +31,6 @@ _START_SECONDS = 60.0
 _SECRET = "p@ss/w+rd%: "
 """Everything that has to be quoted in a URL."""
 _QUOTED = _SECRET.replace("%", "%%")  # for the drivers
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _program(*candidates: str) -> str:
@@ -69,7 +63,7 @@ class Server(ABC):
 
     def __post_init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix=f"zun-{self.name}-", dir="/tmp"))
-        self.port = _free_port()
+        self.port = free_port()
         self.who: dict[str, Any] = {}
         if os.geteuid() == 0:
             user = _user(self.system_user, "nobody")

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from tests.support.product import free_port
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from zun.cli.state import StateDir
 

@@ -20,9 +20,9 @@ import httpx
 import psutil
 
 from tests.support.engine import SOCKET, Engine
+from tests.support.ports import free_port
 from tests.support.subnets import SubnetClaim
 from tests.support.wait import wait_until
-from zun.cli.preflight import free_port
 from zun.cli.state import StateDir
 
 ZUN = Path(sys.executable).with_name("zun")

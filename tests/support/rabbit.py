@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from tests.support.certificates import Certificates, make_certificates
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 
 PROGRAMS = Path("/usr/lib/rabbitmq/bin")
@@ -27,15 +28,6 @@ _STOP_SECONDS = 30.0
 _FEW_THREADS = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
 
 
-def free_ports(count: int) -> list[int]:
-    """Ports nobody listens on now."""
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
-
-
 class Rabbit:
     """Not started until ``start``; the same ports after each restart. ``folder`` must be short-lived and ours."""
 
@@ -43,7 +35,7 @@ class Rabbit:
         if not (PROGRAMS / "rabbitmq-server").exists():
             raise AssertionError("RabbitMQ is not installed; `make test` installs Debian's rabbitmq-server.")
         self.folder = folder
-        self.port, self.tls_port, self._dist, self._epmd = free_ports(4)
+        self.port, self.tls_port, self._dist, self._epmd = (free_port() for _ in range(4))
         self.node = f"zun-tests-{self.port}@localhost"
         self.certificates: Certificates = make_certificates(folder / "tls", "rabbitmq")
         self._process: subprocess.Popen[bytes] | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import urllib.error
 import urllib.request
@@ -18,6 +17,7 @@ import bcrypt
 
 from tests.support.busybox_image import build_layout
 from tests.support.engine import Engine
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 
 _PORT_TRIES = 5
@@ -82,7 +82,7 @@ def start_registry(folder: Path, *, users: Mapping[str, str] | None = None) -> R
     """Start a registry that keeps its data in ``folder``. ``users``: name -> password; None = open to all."""
     folder.mkdir(parents=True, exist_ok=True)
     for _ in range(_PORT_TRIES):
-        registry = _launch(folder, _free_port(), dict(users or {}))
+        registry = _launch(folder, free_port(), dict(users or {}))
         wait_until(
             partial(_settled, registry),
             _START_SECONDS,
@@ -120,10 +120,3 @@ def _launch(folder: Path, port: int, users: Mapping[str, str]) -> Registry:
 
 def _hashed(password: str) -> str:
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(rounds=5)).decode()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.api import configure
 from tests.support.live import live
-from tests.support.product import free_port
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from tests.unit.test_wsproxy_process import configured
 from zun import metrics

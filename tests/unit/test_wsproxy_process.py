@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from tests.support.certificates import make_certificates
-from tests.support.product import free_port
+from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from zun.store import migrate
 
