@@ -245,7 +245,8 @@ def _end(config: pytest.Config, products: list[Product]) -> None:
     for product in products:
         try:
             product.stop()
-        finally:
-            remains += product.remains()
-            config.stash[_PRODUCTS].remove(product)
+        except Exception as error:  # the others are stopped all the same
+            remains.append(f"{product.url}: {error}")
+        remains += product.remains()
+        config.stash[_PRODUCTS].remove(product)
     assert not remains, f"left on the machine: {remains}"

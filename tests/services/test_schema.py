@@ -78,7 +78,7 @@ def test_several_processes_upgrade_at_once(kind: str, new_url: Callable[[str], s
     url = new_url(kind)
     code = f"from zun.store import migrate; migrate.upgrade({url!r})"
     many = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(3)]
-    outcomes = [(process.communicate(timeout=60)[1], process.returncode) for process in many]
+    outcomes = [(process.communicate(timeout=120)[1], process.returncode) for process in many]
     assert outcomes == [(b"", 0)] * 3
     assert migrate.is_current(url)
 

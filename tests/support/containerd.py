@@ -32,7 +32,7 @@ PLUGINS = Path("/usr/lib/cni")
 
 PAUSE_IMAGE = "localhost/zun-test-pause:1"
 """A busybox, which is in the engine."""
-_START_SECONDS = 30.0
+_START_SECONDS = 90.0
 _HANDLERS = Path(__file__).parent / "oci"
 
 _CONFIG = """\

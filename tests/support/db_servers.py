@@ -27,7 +27,7 @@ from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from zun.store.address import async_url
 
-_START_SECONDS = 60.0
+_START_SECONDS = 120.0
 _SECRET = "p@ss/w+rd%: "
 """Everything that has to be quoted in a URL."""
 _QUOTED = _SECRET.replace("%", "%%")  # for the drivers

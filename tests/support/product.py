@@ -280,11 +280,17 @@ class Product:
             if row["State"] == "paused":
                 self.engine.post(f"/containers/{row['Id']}/unpause")
             self.engine.remove(row["Id"])
-        wait_until(lambda: not self.engine_containers(), 30, "the engine removed the test's containers")
-        for name in self.engine_networks():
-            self.engine.remove_network(name)
+        wait_until(lambda: not self.engine_containers(), 60, "the engine removed the test's containers")
+        wait_until(self._networks_gone, 60, "the engine removed the test's networks")
         for where in sorted(self.mounts(), reverse=True):
             subprocess.run(["umount", where], check=True, timeout=30)
+
+    def _networks_gone(self) -> bool:
+        with contextlib.suppress(httpx.HTTPStatusError):  # an end point of a container that just went
+            for name in self.engine_networks():
+                self.engine.remove_network(name)
+            return True
+        return False
 
     def remains(self) -> list[str]:
         """What is still there after ``stop``; empty when all is well."""

