@@ -203,7 +203,7 @@ async def test_capsules_and_containers_of_one_network_reach_each_other(
         wanted = f"http://{attachments[0].address}:8000/"
         await eventually(
             lambda: asyncio.to_thread(lambda: first.run("busybox", "wget", "-qO-", wanted, check=False) == "hello\n"),
-            20,
+            60,
             "the capsule reaches the container",
         )
         await reaches(second, first, address)
