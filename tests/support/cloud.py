@@ -48,11 +48,11 @@ class Cloud:
         return self.wait(self.create(**body)["uuid"], "Running")
 
     def begun(self, uuid: str, program: str = "sleep 1000") -> str:
-        """``uuid``, once its first program has come to run ``program``: what stands before that in its script is done,
-        as a trap; a container is Running earlier."""
+        """``uuid``, once its first program, a script, has come to run ``program``: what stands before that is done, as a
+        trap; a container is Running earlier."""
 
         def there() -> bool:
-            return any(program in " ".join(row) for row in self.get(f"/containers/{uuid}/top")["Processes"])
+            return program in [row[-1] for row in self.get(f"/containers/{uuid}/top")["Processes"]]
 
         wait_until(there, 60, f"{program} runs in {uuid}")
         return uuid
