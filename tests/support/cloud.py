@@ -48,8 +48,8 @@ class Cloud:
         return self.wait(self.create(**body)["uuid"], "Running")
 
     def begun(self, uuid: str, program: str = "sleep 1000") -> str:
-        """``uuid``, once its first program, a script, has come to run ``program``: what stands before that is done, as a
-        trap; a container is Running earlier."""
+        """``uuid``, once its script has come to run ``program``: what stands before that is done, as a trap; the
+        container is Running earlier."""
 
         def there() -> bool:
             return program in [row[-1] for row in self.get(f"/containers/{uuid}/top")["Processes"]]
