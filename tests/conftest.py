@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from tests.support.cloud_product import CloudProduct
@@ -21,6 +22,9 @@ from tests.support.testbed_project import Project
 from tests.support.turns import turn
 
 ENGINE_FOLDERS = {"engine", "scenarios", "faults", "cloud", "console"}
+# An example that takes long says that the machine is busy, nothing of what it is an example of.
+hypothesis.settings.register_profile("zun", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow])
+hypothesis.settings.load_profile("zun")
 _PRODUCTS = pytest.StashKey[list[Product]]()
 _CLOUD_PRODUCTS = pytest.StashKey[list[CloudProduct]]()
 
