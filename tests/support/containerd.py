@@ -228,9 +228,8 @@ class Containerd:
                 path.unlink(missing_ok=True)
         for bundle in (self.root / "state").glob("io.containerd.runtime.v2.task/k8s.io/*/address"):
             Path(bundle.read_text().removeprefix("unix://")).unlink(missing_ok=True)
-        shutil.rmtree(self.root, ignore_errors=True)
         self._claim.close()
-        assert not self.root.exists(), f"{self.root} is left"
+        wait_until(lambda: _emptied(self.root), 30, f"{self.root} is removed")
 
     # -- within ----------------------------------------------------------------------------------
 
@@ -292,6 +291,11 @@ def _kill(process: psutil.Process) -> None:
         process.send_signal(signal.SIGKILL)
     except psutil.Error:
         return
+
+
+def _emptied(folder: Path) -> bool:
+    shutil.rmtree(folder, ignore_errors=True)  # somebody who is about to end may write into it
+    return not folder.exists()
 
 
 def _removed(path: Path) -> bool:

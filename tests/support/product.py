@@ -292,8 +292,14 @@ class Product:
             return True
         return False
 
-    def remains(self) -> list[str]:
-        """What is still there after ``stop``; empty when all is well."""
+    def remains(self, timeout: float = 20.0) -> list[str]:
+        """What is still there so long after ``stop``; empty when all is well. A process that was told to end may take a
+        moment."""
+        with contextlib.suppress(AssertionError):
+            wait_until(lambda: not self._remains(), timeout, "nothing remains")
+        return self._remains()
+
+    def _remains(self) -> list[str]:
         found = [f"container {row['Names']}" for row in self.engine_containers()]
         found += [f"network {name}" for name in self.engine_networks()]
         return found + [f"mount {m}" for m in self.mounts()] + [f"process {p}" for p in self.processes()]
