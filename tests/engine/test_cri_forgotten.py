@@ -59,6 +59,23 @@ async def test_removal_of_a_capsule_ends_what_the_engine_forgot_of_it(cri: CriBe
     assert (await cri.pods.run_sandbox(spec)).ready
 
 
+async def test_bundle_that_nothing_works_in_and_nobody_has_a_record_of_is_removed(cri: CriBench) -> None:
+    """Left half written where a shim was starting as containerd was killed; what is being made has its record first."""
+    capsule = await cri.capsule()
+    member = await cri.running(capsule)
+    folder = cri.engine.root / "state/io.containerd.runtime.v2.task/k8s.io"
+    names = (await cri.box(capsule)).sandbox_id, (await cri.seen(member)).engine_id
+    assert sorted(one.name for one in folder.iterdir()) == sorted(names)
+    left = folder / (uuid4().hex * 2)
+    left.mkdir()
+    (left / "address").write_text("unix:///nowhere")
+    (found,) = await cri.pods.forgotten()
+    assert found == Forgotten("shim", left.name)
+    assert await cri.pods.end_forgotten(found)
+    assert sorted(one.name for one in folder.iterdir()) == sorted(names)
+    assert await cri.sh(member, "echo on") == "on"
+
+
 async def test_what_the_engine_has_is_not_ended(cri: CriBench) -> None:
     capsule = await cri.capsule()
     box = await cri.box(capsule)

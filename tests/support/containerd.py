@@ -184,7 +184,8 @@ class Containerd:
         found = [f"process {one.pid}, a shim" for one in self.shims()]
         found += [f"mount {path}" for path in self._mounts()]
         found += [f"namespace {path}" for path in self.root.glob("state/io.containerd.grpc.v1.cri/netns/*")]
-        found += [f"bundle {path}" for path in self.root.glob("state/io.containerd.runtime.v2.task/k8s.io/*")]
+        bundles = self.root.glob("state/io.containerd.runtime.v2.task/k8s.io/*")
+        found += [f"bundle {path} with {sorted(one.name for one in path.glob('*'))}" for path in bundles]
         found += [f"group {path}" for path in self._groups() if path.name != self.groups.strip("/")]
         found += [f"log {path}" for path in self.logs.iterdir()]
         return found

@@ -176,7 +176,8 @@ class CriBench(PodsBench):
             assert not await self.pods.list()
             await eventually(self.empty, 60, "nothing is left of sandboxes")
         except AssertionError as error:
-            raise AssertionError(f"{error}: {self.engine.leftovers()}") from error
+            known = self.engine.ctr("containers", "ls", check=False)
+            raise AssertionError(f"{error}: {self.engine.leftovers()}\n{known}\n{self.engine.log()}") from error
         finally:
             await super().close()
 

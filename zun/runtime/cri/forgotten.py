@@ -116,15 +116,21 @@ class Remains:
         return False
 
     def _shims(self, known: EngineFacts, idents: frozenset[str] = frozenset()) -> Sequence[Forgotten]:
-        """Ours, by their bundles, and those without any that run nothing; the engine may have them."""
-        found = {path.name: shims.capsule_of(path, self._logs) for path in shims.bundles(_bundles(known))}
-        ours = {ident: capsule for ident, capsule in found.items() if capsule or ident in idents}
+        """Ours, by their bundles, those without any that run nothing, and bundles that no shim works for; the engine may
+        have them."""
+        bundles = {path: shims.capsule_of(path, self._logs) for path in shims.bundles(_bundles(known))}
+        ours = {path.name: capsule for path, capsule in bundles.items() if capsule or path.name in idents}
         for ident in idents:
             if known.state and Path(known.state, "sandboxes", ident).exists():
                 ours.setdefault(ident, "")
-        for shim in shims.running(self._socket):
+        running = shims.running(self._socket)
+        for shim in running:
             if shim.ident in idents or (not shim.bundle.exists() and shim.idle):
                 ours.setdefault(shim.ident, "")
+        working = {shim.ident for shim in running}
+        for path in bundles:
+            if working.isdisjoint({path.name, shims.sandbox_of(path)}):
+                ours.setdefault(path.name, "")
         return [Forgotten(SHIM, ident, capsule) for ident, capsule in sorted(ours.items())]
 
     async def _namespaces(self, known: EngineFacts, engine: EngineProcess) -> Sequence[Forgotten]:
