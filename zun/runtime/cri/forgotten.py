@@ -116,10 +116,10 @@ class Remains:
         return False
 
     def _shims(self, known: EngineFacts, idents: frozenset[str] = frozenset()) -> Sequence[Forgotten]:
-        """Ours, by their bundles, those without any that run nothing, and bundles that no shim works for; the engine may
+        """Ours, by their bundles; those without any that run nothing; bundles that no shim works for. The engine may
         have them."""
-        bundles = {path: shims.capsule_of(path, self._logs) for path in shims.bundles(_bundles(known))}
-        ours = {path.name: capsule for path, capsule in bundles.items() if capsule or path.name in idents}
+        folders = {path: shims.capsule_of(path, self._logs) for path in shims.bundles(_bundles(known))}
+        ours = {path.name: capsule for path, capsule in folders.items() if capsule or path.name in idents}
         for ident in idents:
             if known.state and Path(known.state, "sandboxes", ident).exists():
                 ours.setdefault(ident, "")
@@ -128,7 +128,7 @@ class Remains:
             if shim.ident in idents or (not shim.bundle.exists() and shim.idle):
                 ours.setdefault(shim.ident, "")
         working = {shim.ident for shim in running}
-        for path in bundles:
+        for path in folders:
             if working.isdisjoint({path.name, shims.sandbox_of(path)}):
                 ours.setdefault(path.name, "")
         return [Forgotten(SHIM, ident, capsule) for ident, capsule in sorted(ours.items())]
