@@ -41,10 +41,10 @@ def bridge() -> Iterator[str]:
     name = f"brt{uuid.uuid4().hex[:8]}"
     passes = ("-i", name, "-o", name, "-j", "ACCEPT")
     for program in ("iptables", "ip6tables"):  # where Docker made the host a router, bridged packets pass its rules
-        run(program, "-I", "FORWARD", *passes)
+        run(program, "-w", "20", "-I", "FORWARD", *passes)
     yield name
     for program in ("iptables", "ip6tables"):
-        run(program, "-D", "FORWARD", *passes)
+        run(program, "-w", "20", "-D", "FORWARD", *passes)
     run("ip", "link", "del", name, check=False)
 
 

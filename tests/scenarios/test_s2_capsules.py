@@ -21,6 +21,12 @@ def cloud(capsules: CapsuleCloud) -> CapsuleCloud:
     return capsules
 
 
+def waits_after(member: dict[str, Any], code: int) -> bool:
+    """It ended a second time, with this exit code: it is Stopped for ten seconds, and told so after one."""
+    told = f"Exited({code})" in (member["status_detail"] or "")
+    return told and "Start 2 by its restart policy at" in (member["status_reason"] or "")
+
+
 def address_of(shown: dict[str, Any]) -> str:
     ((address, *_),) = shown["addresses"].values()
     return str(address["addr"])
@@ -97,14 +103,11 @@ def test_s2_13_an_init_container_that_fails_twice_and_then_succeeds(cloud: Capsu
     )
     waiting = cloud.until(
         uuid,
-        lambda one: "Start 2 by its restart policy at" in (one["init_containers"][0]["status_reason"] or ""),
+        lambda one: waits_after(one["init_containers"][0], 1),
         60,
-        "waits",
+        "waits, and tells its code",
     )
     assert waiting["status"] == "Creating"
-    cloud.until(
-        uuid, lambda one: "Exited(1)" in (one["init_containers"][0]["status_detail"] or ""), 8, "tells its code"
-    )
     shown = cloud.wait(uuid, "Running")
     assert shown["init_containers"][0]["status"] == "Stopped"
     assert shown["init_containers"][0]["status_reason"] is None
@@ -127,15 +130,12 @@ def test_s5_a_members_death_is_seen_within_seconds_and_it_runs_again(cloud: Caps
     os.kill(again, signal.SIGKILL)
     shown = cloud.until(
         uuid,
-        lambda one: "Start 2 by its restart policy at" in (one["containers"][0]["status_reason"] or ""),
-        9,  # it runs again after ten
-        "its second end is shown",
+        lambda one: waits_after(one["containers"][0], 137),
+        12,  # it runs again after ten
+        "its second end is shown, with its code",
     )
     assert shown["containers"][0]["status"] == "Stopped"
     assert [shown["status"], shown["containers"][1]["status"]] == ["Running", "Running"]
-    cloud.until(
-        uuid, lambda one: "Exited(137)" in (one["containers"][0]["status_detail"] or ""), 10, "its code is told"
-    )
     shown = cloud.until(uuid, lambda one: one["containers"][0]["status"] == "Running", 60, "runs a third time")
     assert shown["containers"][0]["status_reason"] is None
 
