@@ -7,7 +7,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.support.sessions import LIMIT, Screen, SessionsBench, noise, processes
+from tests.support.sessions import LIMIT, Screen, SessionsBench, long_sleep, noise, processes
 from tests.support.wait import eventually
 from zun.domain.errors import EngineConflict, EngineError, EngineNotFound
 
@@ -70,8 +70,9 @@ async def test_control_c_reaches_the_terminals_program(bench: SessionsBench) -> 
         screen = Screen(session)
         await screen.until(b"# ")
         if bench.real:
-            await session.write(b"sleep 86400\n")
-            await eventually(lambda: processes(["sleep", "86400"]), LIMIT, "the program runs")
+            program = long_sleep()
+            await session.write(f"{' '.join(program)}\n".encode())
+            await eventually(lambda: processes(program), LIMIT, "the program runs")
         await session.write(b"\x03")
         await screen.until(b"^C")
         await screen.until(b"# ")

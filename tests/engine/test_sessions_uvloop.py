@@ -15,7 +15,7 @@ from tests.support.engine import Engine
 from tests.support.pods import CriBench
 from tests.support.relay import relay_bench
 from tests.support.runtimes import DockerBench
-from tests.support.sessions import SessionsBench, digest, noise, processes
+from tests.support.sessions import SessionsBench, digest, long_sleep, noise, processes
 from tests.support.wait import eventually
 
 SIZE = 8 << 20
@@ -47,15 +47,16 @@ async def through_the_relay(bench: SessionsBench, folder: Path) -> None:
             await proxy.send(b"stty size; exit 3\n")
             assert b"43 132" in await proxy.rest()
         assert proxy.exit == 3
-        row = await node.exec_row(uuid, "sleep", "86420")
+        program = long_sleep()
+        row = await node.exec_row(uuid, *program)
         async with node.proxy(row) as proxy:
-            await eventually(lambda: processes(["sleep", "86420"]), 60, "the command runs")
+            await eventually(lambda: processes(program), 60, "the command runs")
             stuck = asyncio.create_task(_flood(proxy.connection))
             await asyncio.wait({stuck}, timeout=2)
             stuck.cancel()
             await asyncio.gather(stuck, return_exceptions=True)
             proxy.vanish()
-        await eventually(lambda: not processes(["sleep", "86420"]), 30, "the command is gone")
+        await eventually(lambda: not processes(program), 60, "the command is gone")
         await eventually(lambda: node.relay.open_sessions == 0, 60, "no session is left open")
 
 

@@ -78,6 +78,11 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def long_sleep() -> list[str]:
+    """A command that no test beside this one runs, so that its process is told from theirs."""
+    return ["sleep", str(random.SystemRandom().randrange(100_000, 10_000_000))]
+
+
 def processes(command: Sequence[str]) -> list[psutil.Process]:
     """Living ones on this host whose last words are ``command``."""
     found = []
