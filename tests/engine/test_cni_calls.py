@@ -206,5 +206,5 @@ def test_a_daemon_that_hangs_up_is_told(tmp_path: Path, namespace: Namespace) ->
         accepted, _ = listening.accept()
         wait_until(lambda: accepted.recv(65536), 30, "it asks")
         accepted.close()
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=120)
     assert json.loads(out)["msg"] == f"zun-cni-daemon at {node.socket}: it ended the connection without an answer"

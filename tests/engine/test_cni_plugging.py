@@ -245,7 +245,7 @@ def test_a_daemon_killed_while_it_plugs_or_unplugs_leaves_what_the_next_one_fini
         plugging = node.begin("DEL", capsule, sandbox, path_of(namespaces[0]))
         wait_until(lambda: len(capsules.taps()) < (5 if round_ == 4 else 3), 60, "it has come so far")
     node.kill()
-    plugging.communicate(timeout=30)
+    plugging.communicate(timeout=120)
     node.start()
     found = node.add(capsule, sandbox, namespaces[0]).ok()
     assert len(found["ips"]) == 10

@@ -95,7 +95,7 @@ def test_killed_at_random_under_twenty_concurrent_operations(mortal: Product, ma
 def _one(product: Product, verb: str, uuid: str) -> None:
     """One request; the product may die while it is made."""
     headers = product.headers()
-    with httpx.Client(base_url=product.url, headers=headers, timeout=30) as http:
+    with httpx.Client(base_url=product.url, headers=headers, timeout=60) as http:
         try:
             if verb == "create":
                 answer = http.post(

@@ -123,13 +123,13 @@ class CniNode:
         """SIGKILL."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait(30)
+            self._process.wait(60)
 
     def terminate(self) -> int:
         """SIGTERM, and the exit code."""
         assert self._process is not None
         self._process.terminate()
-        return self._process.wait(30)
+        return self._process.wait(60)
 
     def log(self) -> str:
         return self.log_file.read_text() if self.log_file.exists() else ""

@@ -130,10 +130,10 @@ class Server(ABC):
             return
         self.process.send_signal(number or self.stop_signal)
         try:
-            self.process.wait(30)
+            self.process.wait(90)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            self.process.wait(10)
+            self.process.wait(60)
         self.process = None
 
     def freeze(self) -> None:

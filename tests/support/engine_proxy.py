@@ -143,7 +143,7 @@ class ProxyThread:
         self._proxy = EngineProxy(path, upstream)
         self._thread = threading.Thread(target=self._loop.run_forever, name="engine-proxy", daemon=True)
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._proxy.start(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._proxy.start(), self._loop).result(60)
 
     @property
     def calls(self) -> list[EngineCall]:
@@ -169,10 +169,10 @@ class ProxyThread:
     def _set(self, change: Callable[[], object]) -> None:
         done = threading.Event()
         self._loop.call_soon_threadsafe(lambda: (change(), done.set()))
-        done.wait(10)
+        done.wait(60)
 
     def stop(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._proxy.stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._proxy.stop(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()

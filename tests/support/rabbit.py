@@ -24,7 +24,7 @@ USER, PASSWORD = "zun", "p@ss/w,rd%"
 URL_PASSWORD = "p%40ss%2Fw%2Crd%25"
 _ACCOUNT = "rabbitmq"
 _START_SECONDS = 180.0
-_STOP_SECONDS = 30.0
+_STOP_SECONDS = 90.0
 _FEW_THREADS = "+S 1:1 +sbwt none +sbwtdcpu none +sbwtdio none -kernel inet_dist_use_interface {127,0,0,1}"
 
 
@@ -128,7 +128,7 @@ class Rabbit:
     def answers(self) -> bool:
         """An AMQP handshake gets its first frame, on both ports' behalf: they are opened together."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=2) as probe:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=10) as probe:
                 probe.sendall(b"AMQP\x00\x00\x09\x01")
                 return bool(probe.recv(1)) and _listens(self.tls_port)
         except OSError:

@@ -235,11 +235,11 @@ class TcpProxy:
         if self._proxy.path is not None:
             self._proxy.path.unlink(missing_ok=True)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
 
     def _run(self, step: Callable[[], object]) -> None:
-        asyncio.run_coroutine_threadsafe(step(), self._loop).result(10)  # type: ignore[arg-type]
+        asyncio.run_coroutine_threadsafe(step(), self._loop).result(60)  # type: ignore[arg-type]
 
 
 @contextmanager

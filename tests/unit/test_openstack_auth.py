@@ -49,7 +49,7 @@ class Plugin:
     def get_auth_ref(self, session: object) -> AccessInfo:
         self.asked += 1
         number = self.asked
-        assert self.gate.wait(10)
+        assert self.gate.wait(60)
         if self.faults:
             raise self.faults.pop(0)
         issued = self.times.now + timedelta(seconds=self.skew)

@@ -48,7 +48,7 @@ def engine(tmp_path: Path) -> Iterator[None]:
         thread.start()
         yield
         listening.shutdown(socket.SHUT_RDWR)
-        thread.join(5)
+        thread.join(60)
 
 
 def run(config: Path) -> Result:
