@@ -18,6 +18,7 @@ from zun.bus.sockets import SocketBus
 from zun.conf import ConfigError, cloud, rabbit
 from zun.control.base import Control
 from zun.control.event_feed import EventFeed
+from zun.control.log_places import LogPlaces
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock, SystemClock
 from zun.identity.base import Identity
@@ -78,6 +79,7 @@ class Parts:
     identity: Identity
     deployment_id: str
     events: EventFeed
+    log_places: LogPlaces
     notifier: Notifier
 
     def control(self) -> Control:
@@ -93,6 +95,7 @@ class Parts:
             cipher=self.cipher,
             deployment_id=self.deployment_id,
             events=self.events,
+            log_places=self.log_places,
             notifier=self.notifier,
             images=self.images,
             image_store=self.image_store,
@@ -172,6 +175,7 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
             identity=_identity(conf, db, clock, openstack),
             deployment_id=deployment_id,
             events=events,
+            log_places=LogPlaces(conf.api.log_streams),
             notifier=notifier,
         )
 

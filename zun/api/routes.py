@@ -7,6 +7,7 @@ from zun.api.v1 import (
     availability_zones,
     capsules,
     container_actions,
+    container_log_stream,
     containers,
     events,
     hosts,
@@ -21,6 +22,7 @@ from zun.api.v1 import (
 ROUTES: list[Route] = [
     *containers.ROUTES,
     *container_actions.ROUTES,
+    *container_log_stream.ROUTES,
     *hosts.ROUTES,
     *services.ROUTES,
     *availability_zones.ROUTES,

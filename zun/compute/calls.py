@@ -10,6 +10,7 @@ from zun.bus.base import Handler
 from zun.compute.archives import Archives
 from zun.compute.capsules.holdings import engine_of
 from zun.compute.holdings.image import image_request
+from zun.compute.log_pieces import LogPieces
 from zun.compute.node import Node
 from zun.domain.errors import (
     Conflict,
@@ -35,6 +36,7 @@ class Calls:
         self._node = node
         self._sync_soon = sync_soon
         self._archives = Archives(node)
+        self._log_pieces = LogPieces(node)
 
     def handlers(self) -> dict[str, Handler]:
         """Method name -> handler."""
@@ -44,7 +46,7 @@ class Calls:
         of = self._archives
         archives = (of.get_archive, of.put_archive, of.read_transfer, of.write_transfer, of.end_transfer)
         networks = (self.make_network, self.remove_network)
-        handlers = (*own, *sessions, *images, *archives, *networks)
+        handlers = (*own, self._log_pieces.log_piece, *sessions, *images, *archives, *networks)
         return {method.__name__: self._translated(method) for method in handlers}
 
     def close(self) -> None:

@@ -47,14 +47,23 @@ OPTIONS = [
         min=60,
         help="Age up to which status events are kept, for listeners that come back, seconds.",
     ),
+    cfg.IntOpt(
+        "log_streams",
+        default=200,
+        min=0,
+        help="Streams of GET /v1/containers/{container_ident}/logs/stream one API process serves at once; 0: none.",
+    ),
     cfg.FloatOpt(
-        "stream_keepalive", default=15.0, min=0.1, help="Silence on a stream of events that is broken, seconds."
+        "stream_keepalive",
+        default=15.0,
+        min=0.1,
+        help="Silence on a stream of events or of a log that is broken, seconds.",
     ),
     cfg.FloatOpt(
         "stream_seconds",
         default=3600.0,
         min=0,
-        help="Longest life of a stream of events, seconds; its client comes again. 0: no limit.",
+        help="Longest life of a stream of events or of a log, seconds; its client comes again. 0: no limit.",
     ),
     cfg.FloatOpt("body_timeout", default=60.0, min=0.1, help="Longest time for the body of a request, seconds."),
     cfg.IntOpt(

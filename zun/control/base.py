@@ -9,6 +9,7 @@ from typing import Any
 from zun.bus.base import Bus
 from zun.bus.notifier import Notifier
 from zun.control.event_feed import EventFeed
+from zun.control.log_places import LogPlaces
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock
 from zun.image.base import Images, ImageStore
@@ -35,6 +36,8 @@ class Control:
     """Marks what this deployment makes in engines, with the host: ``<deployment id>/<host>``."""
     events: EventFeed
     """Status events for listeners of this process."""
+    log_places: LogPlaces
+    """Places for streams of logs of this process."""
     notifier: Notifier
     images: Mapping[str, Images] = field(default_factory=dict)
     """Image drivers by name."""

@@ -90,7 +90,11 @@ RULES = [
     rule("container:pause", ADMIN_OR_OWNER, "Pause a container.", "POST /v1/containers/{container_ident}/pause"),
     rule("container:unpause", ADMIN_OR_OWNER, "Unpause a container.", "POST /v1/containers/{container_ident}/unpause"),
     rule(
-        "container:logs", ADMIN_OR_OWNER, "Read the output of a container.", "GET /v1/containers/{container_ident}/logs"
+        "container:logs",
+        ADMIN_OR_OWNER,
+        "Read or follow the output of a container.",
+        "GET /v1/containers/{container_ident}/logs",
+        "GET /v1/containers/{container_ident}/logs/stream",
     ),
     rule(
         "container:execute",

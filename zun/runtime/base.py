@@ -8,13 +8,14 @@ Containers are addressed by the product's container uuid; adapters find them by 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
 from zun.domain.observed import Attachment, EngineNetwork, EngineSpec, Observed
+from zun.runtime.log_records import Growth, LogRecord
 from zun.runtime.sessions import Session
 
 
@@ -169,6 +170,15 @@ class Runtime(Protocol):
     async def logs(
         self, uuid: str, *, stdout: bool, stderr: bool, timestamps: bool, tail: int | None, since: float | None
     ) -> str: ...
+
+    def log_records(self, uuid: str, last: int | None) -> AsyncGenerator[Sequence[LogRecord], None]:
+        """The newest ``last`` records of both streams (None: all that are kept) as the log is at the call, some at a
+        time, in the order they were written. Fewer than ``last`` are all. To be closed."""
+        ...
+
+    def log_growth(self, uuid: str) -> AbstractAsyncContextManager[Growth]:
+        """From entering on: see ``Growth``. Of one that does not run it may return at once."""
+        ...
 
     async def execute(self, uuid: str, command: Sequence[str], timeout: float) -> ExecResult:
         """Run and wait at most ``timeout`` seconds; longer raises EngineConflict naming the limit, and the exec'd

@@ -10,7 +10,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from zun.runtime import (
     docker_exec,
     docker_facts,
     docker_images,
+    docker_logs,
     docker_paths,
     docker_pull,
     docker_sessions,
@@ -32,8 +33,9 @@ from zun.runtime.docker_client import DockerClient, segment
 from zun.runtime.docker_errors import start_refusal
 from zun.runtime.docker_namespaces import DockerNamespaces, Listener, open_namespace
 from zun.runtime.docker_networks import DockerNetworks
-from zun.runtime.docker_streams import KEPT, Tail, collect, json_lines
+from zun.runtime.docker_streams import json_lines
 from zun.runtime.fingerprint import spec_hash
+from zun.runtime.log_records import Growth, LogRecord
 from zun.runtime.sessions import Session
 
 LOG = logging.getLogger(__name__)
@@ -105,26 +107,18 @@ class DockerRuntime:
         self, uuid: str, *, stdout: bool, stderr: bool, timestamps: bool, tail: int | None, since: float | None
     ) -> str:
         """Both streams in the order they were written; at most the newest 1 MiB."""
-        facts = await self._facts(uuid)
-        if facts is None:
-            raise EngineNotFound(f"No such container: {self._name(uuid)}")
-        if not (stdout or stderr):
-            return ""
-        params = {"stdout": str(int(stdout)), "stderr": str(int(stderr)), "timestamps": str(int(timestamps))}
-        # A line has a byte at least, so more lines than bytes kept need not be read.
-        params["tail"] = str(max(0, min(tail, KEPT)) if tail is not None else KEPT)
-        if since is not None:
-            params["since"] = f"{since:.9f}"
-        kept, framed, limit = Tail(), not facts["Config"]["Tty"], self._client.deadline
-        try:
-            async with (
-                asyncio.timeout(limit),
-                self._client.stream("GET", f"containers/{self._name(uuid)}/logs", params=params) as content,
-            ):
-                await collect(content.iter_any(), kept, framed=framed)
-        except TimeoutError as error:
-            raise EngineUnreachable(f"{self._client.endpoint} gave no log within {limit:g} seconds") from error
-        return kept.text()
+        tty = await self._has_terminal(uuid)
+        asked: Any = {"stdout": stdout, "stderr": stderr, "timestamps": timestamps, "tail": tail, "since": since}
+        return await docker_logs.text(self._client, self._name(uuid), tty=tty, **asked)
+
+    async def log_records(self, uuid: str, last: int | None) -> AsyncGenerator[Sequence[LogRecord], None]:
+        tty = await self._has_terminal(uuid)
+        async with aclosing(docker_logs.records(self._client, self._name(uuid), last, tty=tty)) as batches:
+            async for batch in batches:
+                yield batch
+
+    def log_growth(self, uuid: str) -> AbstractAsyncContextManager[Growth]:
+        return docker_logs.growth(self._client, self._name(uuid))
 
     def events(self) -> AsyncIterator[Event]:
         """From this call on, not from the first step of the iteration."""
@@ -322,6 +316,12 @@ class DockerRuntime:
         if found is None:
             raise ImagePullFailed(f"Error on pulling image: {reference}: it was gone when {after}")
         return found
+
+    async def _has_terminal(self, uuid: str) -> bool:
+        facts = await self._facts(uuid)
+        if facts is None:
+            raise EngineNotFound(f"No such container: {self._name(uuid)}")
+        return bool(facts["Config"]["Tty"])
 
     async def _facts(self, uuid: str) -> Mapping[str, Any] | None:
         try:

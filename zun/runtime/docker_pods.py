@@ -9,7 +9,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from datetime import datetime
 from typing import Any
@@ -33,6 +33,7 @@ from zun.runtime.docker_networks import DockerNetworks
 from zun.runtime.docker_spec import interfaces, wanted_networks
 from zun.runtime.docker_streams import json_lines
 from zun.runtime.fingerprint import spec_hash
+from zun.runtime.log_records import Growth, LogRecord
 from zun.runtime.pods import Forgotten, MemberSpec, PodsInfo, Sandbox, SandboxSpec
 from zun.runtime.sessions import Session
 
@@ -183,6 +184,13 @@ class DockerPods:
         return await self._members.logs(
             uuid, stdout=stdout, stderr=stderr, timestamps=timestamps, tail=tail, since=since
         )
+
+    def log_records(self, uuid: str, last: int | None) -> AsyncGenerator[Sequence[LogRecord], None]:
+        """Of the newest attempt."""
+        return self._members.log_records(uuid, last)
+
+    def log_growth(self, uuid: str) -> AbstractAsyncContextManager[Growth]:
+        return self._members.log_growth(uuid)
 
     async def execute(self, uuid: str, command: Sequence[str], timeout: float) -> ExecResult:
         return await self._members.execute(uuid, command, timeout)

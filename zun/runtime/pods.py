@@ -7,7 +7,7 @@ adapter's affair (``zun.network``): the sandbox is made where ``ensure_ports`` h
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -15,6 +15,7 @@ from typing import Protocol
 
 from zun.domain.observed import Attachment, HostMount, Observed
 from zun.runtime.base import Event, ExecResult, ImageFacts, PullProgress, RegistryAuth, Stats
+from zun.runtime.log_records import Growth, LogRecord
 from zun.runtime.sessions import Session
 
 
@@ -182,6 +183,14 @@ class Pods(Protocol):
     async def logs(
         self, uuid: str, *, stdout: bool, stderr: bool, timestamps: bool, tail: int | None, since: float | None
     ) -> str: ...
+
+    def log_records(self, uuid: str, last: int | None) -> AsyncGenerator[Sequence[LogRecord], None]:
+        """As ``Runtime.log_records``."""
+        ...
+
+    def log_growth(self, uuid: str) -> AbstractAsyncContextManager[Growth]:
+        """As ``Runtime.log_growth``."""
+        ...
 
     async def execute(self, uuid: str, command: Sequence[str], timeout: float) -> ExecResult:
         """Run and wait at most ``timeout`` seconds; longer raises EngineConflict naming the limit, and the exec'd

@@ -113,6 +113,7 @@ class SimulatedRuntime(SessionCalls, SimulatedEngine, SimulatedNetworks, Simulat
     def write(self, uuid: str, text: str, *, stream: str = "stdout") -> None:
         """The container writes to its log."""
         self._get(uuid).lines.extend(written(self.clock.now(), text, stream))
+        self._log_changed()
 
     def adopt(self, spec: EngineSpec, *, state: str = "running") -> None:
         """A container that somebody else made."""
@@ -323,6 +324,9 @@ class SimulatedRuntime(SessionCalls, SimulatedEngine, SimulatedNetworks, Simulat
         self._images.pop(str(parse_reference(reference)), None)
 
     # -- within ----------------------------------------------------------------------------------
+
+    def _log_of(self, uuid: str) -> Sequence[Line]:
+        return self._get(uuid).lines
 
     def _get(self, uuid: str) -> _Sim:
         if uuid not in self._containers:

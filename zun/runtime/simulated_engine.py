@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import UTC, datetime
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from weakref import WeakSet
 
 from zun.domain.clock import Clock, SystemClock
 from zun.domain.errors import EngineUnreachable, ImageFailed, ImagePullFailed, InvalidValue
 from zun.domain.image import parse_reference
 from zun.runtime.base import Event, ImageFacts, PullProgress, RegistryAuth
+from zun.runtime.log_records import Growth, LogRecord
 from zun.runtime.simulated_commands import Handler, SmallShell
 from zun.runtime.simulated_faults import Faults, faulty
 
 IMAGE_BYTES = 4 * 1024 * 1024
+
+_EPOCH = datetime.fromtimestamp(0, UTC).replace(tzinfo=None)
 
 Line = tuple[datetime, str, str]
 """When, on which stream, what."""
@@ -31,6 +35,7 @@ class SimulatedEngine:
         """Answers ``execute``."""
         self._images: dict[str, ImageFacts] = {}
         self._refused: dict[str, ImageFailed] = {}
+        self._log_watchers: WeakSet[asyncio.Event] = WeakSet()
         self._listeners: WeakSet[asyncio.Queue[Event | None]] = WeakSet()
 
     # -- behind the product's back ---------------------------------------------------------------
@@ -87,11 +92,43 @@ class SimulatedEngine:
             raise refusal
         return refusal is None
 
+    async def log_records(self, uuid: str, last: int | None) -> AsyncGenerator[Sequence[LogRecord], None]:
+        error = await self.faults.enter("log_records")
+        lines = self._log_of(uuid)
+        if error is not None:
+            raise error
+        kept = _records(lines)
+        kept = kept if last is None else kept[max(0, len(kept) - last) :]
+        for start in range(0, len(kept), 100):
+            yield kept[start : start + 100]
+
+    @asynccontextmanager
+    async def log_growth(self, uuid: str) -> AsyncIterator[Growth]:
+        grew = asyncio.Event()
+        self._log_watchers.add(grew)
+
+        async def grown(seconds: float) -> None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await grew.wait()
+            grew.clear()
+
+        yield grown
+
     # -- within ----------------------------------------------------------------------------------
+
+    def _log_of(self, uuid: str) -> Sequence[Line]:
+        """Raises EngineNotFound."""
+        raise NotImplementedError
+
+    def _log_changed(self) -> None:
+        for grew in list(self._log_watchers):
+            grew.set()
 
     def _send(self, event: Event) -> None:
         for queue in list(self._listeners):
             queue.put_nowait(event)
+        self._log_changed()
 
     async def _events(self, queue: asyncio.Queue[Event | None]) -> AsyncIterator[Event]:
         if self.faults.unreachable:
@@ -104,6 +141,17 @@ class SimulatedEngine:
 def written(moment: datetime, text: str, stream: str) -> Sequence[Line]:
     """What a write of ``text`` adds to a log."""
     return [(moment, stream, line) for line in text.splitlines(keepends=True)]
+
+
+def _records(lines: Sequence[Line]) -> Sequence[LogRecord]:
+    """Lines of one microsecond have different nanoseconds."""
+    found, before = list[LogRecord](), 0
+    for moment, stream, text in lines:
+        micros = (moment - _EPOCH) // timedelta(microseconds=1)
+        before = max(micros * 1000, before + 1)
+        data = text.encode()
+        found.append(LogRecord(before, stream, data.removesuffix(b"\n"), data.endswith(b"\n")))
+    return found
 
 
 def log_text(

@@ -99,6 +99,7 @@ class SimulatedPods(SessionCalls, SimulatedEngine):
     def write(self, uuid: str, text: str, *, stream: str = "stdout") -> None:
         """The member writes to its log."""
         self._get(uuid).lines.extend(written(self.clock.now(), text, stream))
+        self._log_changed()
 
     def spec_of(self, uuid: str) -> MemberSpec:
         """What a member was made from."""
@@ -269,6 +270,9 @@ class SimulatedPods(SessionCalls, SimulatedEngine):
         self._images.pop(str(parse_reference(reference)), None)
 
     # -- within ----------------------------------------------------------------------------------
+
+    def _log_of(self, uuid: str) -> Sequence[Line]:
+        return self._get(uuid).lines
 
     def _get(self, uuid: str) -> _Member:
         if uuid not in self._members:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from zun.domain.errors import EngineConflict, EngineNotFound
 from zun.domain.observed import Observed
 from zun.runtime.base import Event, ExecResult, ImageFacts, PullProgress, RegistryAuth, Stats
-from zun.runtime.cri import commands, facts, leftovers, logs, stats, streams
+from zun.runtime.cri import commands, facts, leftovers, log_records, logs, stats, streams
 from zun.runtime.cri.claims import Claims
 from zun.runtime.cri.client import CriClient
 from zun.runtime.cri.events import Events
@@ -29,6 +29,7 @@ from zun.runtime.cri.missed import Missed
 from zun.runtime.cri.ongoing import Ongoing
 from zun.runtime.cri.sandboxes import Sandboxes
 from zun.runtime.cri.task_execs import TaskExecs
+from zun.runtime.log_records import Growth, LogRecord
 from zun.runtime.pods import Forgotten, MemberSpec, PodsInfo, Sandbox, SandboxSpec
 from zun.runtime.sessions import Session
 
@@ -161,6 +162,17 @@ class CriPods:
                 if attempt + 1 == _TURNED_MEANWHILE:
                     raise
         return ""
+
+    async def log_records(self, uuid: str, last: int | None) -> AsyncGenerator[Sequence[LogRecord], None]:
+        """Of the last ten attempts, also of those that are removed."""
+        if await asyncio.to_thread(self._log_files.folder, uuid) is None:
+            await self._members.find(uuid)
+        async with aclosing(log_records.records(self._log_files, uuid, last)) as batches:
+            async for batch in batches:
+                yield batch
+
+    def log_growth(self, uuid: str) -> AbstractAsyncContextManager[Growth]:
+        return log_records.growth(self._log_files, uuid)
 
     async def execute(self, uuid: str, command: Sequence[str], timeout: float) -> ExecResult:
         row = await self._members.running(uuid)

@@ -46,9 +46,13 @@ class LogFiles:
         if _UUID.fullmatch(capsule):
             shutil.rmtree(self._root / capsule, ignore_errors=True)
 
+    def folder(self, member: str) -> Path | None:
+        """Where the files of the member are; None when there is none."""
+        return next(iter(self._root.glob(f"*/{member}")), None) if _UUID.fullmatch(member) else None
+
     def of(self, member: str) -> Sequence[Path] | None:
         """All files of the member, newest first; None when it has no folder."""
-        folder = next(iter(self._root.glob(f"*/{member}")), None) if _UUID.fullmatch(member) else None
+        folder = self.folder(member)
         return sorted_files(folder) if folder is not None else None
 
 

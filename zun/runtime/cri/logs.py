@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from zun.domain.log_place import stamp
 from zun.runtime.docker_streams import KEPT, Tail
 
 _ROW = re.compile(rb"(\S+) (stdout|stderr) ([FP])(?::\S*)?(?: (.*))?", re.DOTALL)
@@ -96,12 +97,6 @@ def nanoseconds(text: str) -> int | None:
         offset = int(match[4]) * 3600 + int(match[5]) * 60
         seconds -= offset if match[3] == "+" else -offset
     return seconds * _SECOND + int((match[2] or "0").ljust(9, "0"))
-
-
-def stamp(when: int) -> str:
-    """As Docker writes it: UTC, nine digits."""
-    seconds, rest = divmod(when, _SECOND)
-    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(seconds))}.{rest:09d}Z"
 
 
 def _attempt(path: Path) -> str:
