@@ -1,0 +1,147 @@
+"""Logs that are followed through the API, on the real engine: every line once, whatever happens on the way."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.support.log_follower import ClientFollower
+from tests.support.processes import agent_up, healthy, running
+from tests.support.product import Product
+from tests.support.wait import wait_until
+
+pytestmark = pytest.mark.timeout(600)
+
+
+def counts(to: int, pause: str = "0.01") -> str:
+    """A script that writes numbers, on both streams in turn, and ends."""
+    two = "echo out $i; i=$((i+1)); echo err $i >&2; i=$((i+1))"
+    return f"i=0; while [ $i -lt {to} ]; do {two}; sleep {pause}; done; exit 3"
+
+
+def counted(to: int) -> list[str]:
+    return [f"{'err' if number % 2 else 'out'} {number}" for number in range(to)]
+
+
+def made(product: Product, image: str, script: str, **more: Any) -> str:
+    body = {"image": image, "image_pull_policy": "ifnotpresent", "command": ["sh", "-c", script], "memory": "64"}
+    answer = product.http().post("/v1/containers?run=true", json={**body, **more})
+    assert answer.status_code == 202, answer.text
+    uuid = str(answer.json()["uuid"])
+    product.wait_status(f"/v1/containers/{uuid}", "Running", "Stopped")
+    return uuid
+
+
+def by_number(lines: list[str]) -> list[str]:
+    """The engine writes down the two streams by two tasks: their order is not the program's."""
+    return sorted(lines, key=lambda line: int(line.split()[1]))
+
+
+@pytest.fixture
+def product(shared_product: Product) -> Iterator[Product]:
+    yield shared_product
+    shared_product.clear()
+
+
+def test_followed_while_it_writes_and_gone_on_in_the_middle(product: Product, busybox: str) -> None:
+    uuid = made(product, busybox, counts(400))
+    follower = ClientFollower(product.http, uuid)
+    while len(follower.lines) < 300:
+        goal = len(follower.lines) + 60
+        follower.read(lambda: len(follower.lines) >= goal)  # noqa: B023 - called within the loop's turn
+    follower.read_to_the_end()
+    assert by_number(follower.lines) == counted(400)
+    for stream in ("out", "err"):
+        mine = [line for line in follower.lines if line.startswith(stream)]
+        assert mine == by_number(mine)
+    end = follower.events[-1]
+    assert end.data["status"] == "Stopped"
+    assert end.data["status_reason"].startswith("Exited(3)")
+    place = follower.events[len(follower.events) // 2].ident
+    with product.http().stream("GET", f"/v1/containers/{uuid}/logs/stream", headers={"Last-Event-ID": place}) as answer:
+        assert sum(line == "event: log" for line in answer.iter_lines()) == 400 - len(follower.events) // 2 - 1
+
+
+def test_a_log_that_is_turned_over_and_a_client_that_does_not_read(product: Product, busybox: str) -> None:
+    """25 MB, at 10 MB a file: two are turned over while the client takes nothing, or is slow."""
+    script = (
+        "p=$(head -c 10000 /dev/zero | tr '\\0' x); i=0;"
+        " while [ $i -lt 2500 ]; do echo $i $p; i=$((i+1)); done; sleep 2; echo 2500 end"
+    )
+    uuid = made(product, busybox, script)
+    follower = ClientFollower(product.http, uuid)
+    with product.http().stream("GET", f"/v1/containers/{uuid}/logs/stream") as idle:
+        assert idle.status_code == 200
+        follower.read_to_the_end()
+        product.wait_status(f"/v1/containers/{uuid}", "Stopped")
+        numbers = [line.split()[1] for line in idle.iter_lines() if line.startswith('data: {"stream":"stdout"')]
+    assert [line.split()[0] for line in follower.lines] == [str(number) for number in range(2501)]
+    assert not any(one.name == "lost" for one in follower.events)
+    assert len(numbers) == 2501
+
+
+def test_a_terminal_and_a_long_line(product: Product, busybox: str) -> None:
+    script = "echo one; head -c 40000 /dev/zero | tr '\\0' a; echo; printf prompt; exit 0"
+    uuid = made(product, busybox, script, tty=True, interactive=True)
+    follower = ClientFollower(product.http, uuid)
+    follower.read_to_the_end()
+    whole = "".join(
+        one.data["line"] + ("" if one.data.get("partial") else "\n") for one in follower.events if one.name == "log"
+    )
+    assert whole == "one\r\n" + "a" * 40000 + "\r\nprompt"
+
+
+def test_the_product_is_killed_and_started_again(make_product: Callable[[], Product], busybox: str) -> None:
+    product = make_product().start()
+    uuid = made(product, busybox, counts(2400, "0.02"))
+    follower = ClientFollower(product.http, uuid)
+    for goal in (100, 400):
+        reading = threading.Thread(target=follower.read)
+        reading.start()
+        wait_until(lambda: len(follower.lines) >= goal, 120, f"{goal} lines")  # noqa: B023
+        product.kill()
+        reading.join(60)
+        assert not reading.is_alive()
+        product.start()
+    follower.read_to_the_end()
+    assert by_number(follower.lines) == counted(2400)
+
+
+@contextmanager
+def _apart(product: Product, folder: Path) -> Iterator[httpx.Client]:
+    """API and agents as processes of their own."""
+    product.start()
+    product.terminate()
+    product.conf(DEFAULT={"transport_url": f"unix://{folder}/bus"})
+    with running("zun-api", product):
+        wait_until(lambda: healthy(product), 30, "zun-api answers")
+        yield product.http()
+
+
+def test_the_agent_restarts_and_the_stream_goes_on(
+    make_product: Callable[[], Product], busybox: str, tmp_path: Path
+) -> None:
+    product = make_product()
+    with _apart(product, tmp_path) as http:
+        with running("zun-compute", product):
+            wait_until(lambda: agent_up(http), 30, "zun-compute is up")
+            uuid = made(product, busybox, counts(2400, "0.02"))
+            follower = ClientFollower(product.http, uuid)
+            reading = threading.Thread(target=follower.read)
+            reading.start()
+            wait_until(lambda: len(follower.lines) >= 100, 60, "lines come")
+        wait_until(lambda: any(one.name == "waiting" for one in follower.events), 60, "it is told that nobody answers")
+        before = len(follower.lines)
+        with running("zun-compute", product):
+            wait_until(lambda: len(follower.lines) > before, 60, "it goes on")
+            reading.join(240)
+            assert not reading.is_alive(), "the stream has ended with the container"
+            assert by_number(follower.lines) == counted(2400)
+            assert follower.events[-1].data["reason"] == "stopped"
+            product.clear()
