@@ -65,7 +65,8 @@ async def test_lines_come_as_they_are_written_until_the_container_has_stopped(cl
         ("log", {"stream": "stderr", "line": "three"}),
         ("log", {"stream": "stdout", "line": "prompt ", "partial": True}),
     ]
-    assert (events[-1].name, events[-1].data["reason"], events[-1].data["status"]) == ("end", "stopped", "Stopped")
+    end = {"reason": "stopped", "status": "Stopped", "status_reason": None, "exit_code": 137}
+    assert (events[-1].name, events[-1].data) == ("end", end)
     assert len({one.ident for one in events[:-1]}) == 4
     for place, one in enumerate(events[:-1]):  # wherever it broke off
         assert await stream(cloud, uuid, one.ident, tail=1) == events[place + 1 :]

@@ -6,41 +6,16 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.support.log_follower import ClientFollower
+from tests.support.log_follower import ClientFollower, by_number, counted, counts, made
 from tests.support.processes import agent_up, healthy, running
 from tests.support.product import Product
 from tests.support.wait import wait_until
 
 pytestmark = pytest.mark.timeout(600)
-
-
-def counts(to: int, pause: str = "0.01") -> str:
-    """A script that writes numbers, on both streams in turn, and ends."""
-    two = "echo out $i; i=$((i+1)); echo err $i >&2; i=$((i+1))"
-    return f"i=0; while [ $i -lt {to} ]; do {two}; sleep {pause}; done; exit 3"
-
-
-def counted(to: int) -> list[str]:
-    return [f"{'err' if number % 2 else 'out'} {number}" for number in range(to)]
-
-
-def made(product: Product, image: str, script: str, **more: Any) -> str:
-    body = {"image": image, "image_pull_policy": "ifnotpresent", "command": ["sh", "-c", script], "memory": "64"}
-    answer = product.http().post("/v1/containers?run=true", json={**body, **more})
-    assert answer.status_code == 202, answer.text
-    uuid = str(answer.json()["uuid"])
-    product.wait_status(f"/v1/containers/{uuid}", "Running", "Stopped")
-    return uuid
-
-
-def by_number(lines: list[str]) -> list[str]:
-    """The engine writes down the two streams by two tasks: their order is not the program's."""
-    return sorted(lines, key=lambda line: int(line.split()[1]))
 
 
 @pytest.fixture
@@ -60,9 +35,10 @@ def test_followed_while_it_writes_and_gone_on_in_the_middle(product: Product, bu
     for stream in ("out", "err"):
         mine = [line for line in follower.lines if line.startswith(stream)]
         assert mine == by_number(mine)
-    end = follower.events[-1]
-    assert end.data["status"] == "Stopped"
-    assert end.data["status_reason"].startswith("Exited(3)")
+    shown = product.http().get(f"/v1/containers/{uuid}").json()
+    assert shown["status"] == "Stopped"
+    end = {"reason": "stopped", "status": "Stopped", "status_reason": shown["status_reason"], "exit_code": 3}
+    assert follower.events[-1].data == end
     place = follower.events[len(follower.events) // 2].ident
     with product.http().stream("GET", f"/v1/containers/{uuid}/logs/stream", headers={"Last-Event-ID": place}) as answer:
         assert sum(line == "event: log" for line in answer.iter_lines()) == 400 - len(follower.events) // 2 - 1

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
 
+from tests.support.log_follower import ClientFollower, by_number, counted, counts, made
 from tests.support.processes import agent_up, healthy, running
 from tests.support.product import Product
 from tests.support.rabbit import Rabbit
@@ -56,3 +58,40 @@ def said(product: Product, path: str) -> str:
     """What a command in the container says; asked over the bus."""
     answer = product.http().post(f"{path}/execute", params={"command": "echo hello"})
     return str(answer.json()["output"]).strip() if answer.status_code == 200 else answer.text
+
+
+@pytest.mark.timeout(600)
+def test_a_log_is_followed_over_the_ends_of_agent_and_broker(
+    make_product: Callable[[], Product], busybox: str, rabbit: Rabbit
+) -> None:
+    product = make_product().start()
+    product.terminate()
+    product.conf(
+        DEFAULT={"transport_url": rabbit.tls_url()},
+        oslo_messaging_rabbit={"rabbit_retry_interval": 0.2, "rabbit_interval_max": 1},
+        compute={"topic": f"log-{product.port}"},
+    )
+    with running("zun-api", product):
+        wait_until(lambda: healthy(product), 30, "zun-api answers")
+        http = product.http()
+        with running("zun-compute", product):
+            wait_until(lambda: agent_up(http), 30, "zun-compute is up")
+            uuid = made(product, busybox, counts(1600, "0.05"))
+            follower = ClientFollower(product.http, uuid)
+            reading = threading.Thread(target=follower.read)
+            reading.start()
+            wait_until(lambda: len(follower.lines) >= 50, 60, "lines come")
+            rabbit.kill()
+            try:
+                wait_until(lambda: any(one.name == "waiting" for one in follower.events), 90, "nobody answers")
+            finally:
+                rabbit.start()
+            goal = len(follower.lines) + 50
+            wait_until(lambda: len(follower.lines) >= goal, 90, "it goes on with the broker")
+        before = len(follower.lines)
+        with running("zun-compute", product):
+            wait_until(lambda: len(follower.lines) > before, 90, "it goes on with the next agent")
+            reading.join(300)
+            assert not reading.is_alive(), "the stream has ended with the container"
+            assert by_number(follower.lines) == counted(1600)
+            product.clear()

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 
+from tests.support.product import Product
 from tests.support.sse import Sent, listen
 from tests.support.wait import eventually, wait_until
 from zun.compute.log_pieces import LogPieces
@@ -102,3 +103,27 @@ class ClientFollower:
             return bool(self.events) and self.events[-1].name == "end" and self.events[-1].data["reason"] == "stopped"
 
         wait_until(over, 240, f"the log has ended; {self.events[-3:]}")
+
+
+def counts(to: int, pause: str = "0.01") -> str:
+    """A script that writes numbers, on both streams in turn, and ends."""
+    two = "echo out $i; i=$((i+1)); echo err $i >&2; i=$((i+1))"
+    return f"i=0; while [ $i -lt {to} ]; do {two}; sleep {pause}; done; exit 3"
+
+
+def counted(to: int) -> list[str]:
+    return [f"{'err' if number % 2 else 'out'} {number}" for number in range(to)]
+
+
+def made(product: Product, image: str, script: str, **more: Any) -> str:
+    body = {"image": image, "image_pull_policy": "ifnotpresent", "command": ["sh", "-c", script], "memory": "64"}
+    answer = product.http().post("/v1/containers?run=true", json={**body, **more})
+    assert answer.status_code == 202, answer.text
+    uuid = str(answer.json()["uuid"])
+    product.wait_status(f"/v1/containers/{uuid}", "Running", "Stopped")
+    return uuid
+
+
+def by_number(lines: list[str]) -> list[str]:
+    """The engine writes down the two streams by two tasks: their order is not the program's."""
+    return sorted(lines, key=lambda line: int(line.split()[1]))

@@ -16,6 +16,7 @@ from zun.compute.capsules.holdings import engine_of
 from zun.compute.node import Node
 from zun.domain.errors import EngineNotFound
 from zun.domain.log_place import START, Place, parse
+from zun.domain.observed import Observed
 from zun.domain.operation import CAPSULE
 from zun.runtime.base import Runtime
 from zun.runtime.log_records import SECOND, LogRecord
@@ -62,7 +63,7 @@ class Wish:
 class Piece:
     """``place``: behind all that was looked at. ``behind``: how many records follow, at most; None: not known.
     ``lost``: the place asked for is not in the log any more. ``over``: the engine's word for a container that writes
-    nothing more, ``gone`` without one. ``busy``: too many wait already."""
+    nothing more, ``gone`` without one; ``exit_code`` is its. ``busy``: too many wait already."""
 
     place: Place | None
     records: list[tuple[Place, LogRecord]] = field(default_factory=list)
@@ -70,6 +71,7 @@ class Piece:
     more: bool = False
     lost: bool = False
     over: str | None = None
+    exit_code: int | None = None
     busy: bool = False
 
     @property
@@ -207,7 +209,7 @@ class LogPieces:
     async def _unawaited(self, engine: Runtime | Pods, uuid: str, wish: Wish) -> Piece:
         found = await engine.inspect(uuid)
         if found is None or found.state not in _LIVE:
-            return await self._last(engine, uuid, wish, "gone" if found is None else found.state)
+            return await self._last(engine, uuid, wish, found)
         return Piece(wish.after, behind=wish.behind, busy=True)
 
     async def _next(self, engine: Runtime | Pods, uuid: str, wish: Wish, wait: float) -> Piece:
@@ -221,16 +223,17 @@ class LogPieces:
                     return piece
                 found = await engine.inspect(uuid)
                 if found is None or found.state not in _LIVE:
-                    return await self._last(engine, uuid, wish, "gone" if found is None else found.state)
+                    return await self._last(engine, uuid, wish, found)
                 await grown(max(0.0, end - loop.time()))
                 if loop.time() < end:
                     await asyncio.sleep(_GATHER)
 
-    async def _last(self, engine: Runtime | Pods, uuid: str, wish: Wish, state: str) -> Piece:
+    async def _last(self, engine: Runtime | Pods, uuid: str, wish: Wish, found: Observed | None) -> Piece:
         await asyncio.sleep(_SETTLE)
         piece = await read(engine, uuid, wish)
         if not piece.any:
-            piece.over = state
+            piece.over = "gone" if found is None else found.state
+            piece.exit_code = None if found is None else found.exit_code
         return piece
 
 
@@ -247,6 +250,7 @@ def shown(piece: Piece) -> dict[str, Any]:
         "more": piece.more,
         "lost": piece.lost,
         "over": piece.over,
+        "exit_code": piece.exit_code,
         "busy": piece.busy,
     }
 

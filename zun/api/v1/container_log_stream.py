@@ -27,6 +27,8 @@ _PAUSE = 1.0
 """Seconds until a node that does not answer is asked again."""
 _LAST = 1.0
 """Seconds that are waited for more of a container that has ended."""
+_GATHER = 0.1
+"""Seconds between two questions, so that a program that writes line by line does not make one of each line."""
 _UNCHANGED = 5.0
 """Seconds until an ended container is looked at again though its record says nothing new."""
 
@@ -125,6 +127,8 @@ class _Stream:
             await self._until_the_record_changes(_PAUSE)
             return None
         if piece is not None and (piece["records"] or piece["more"] or not piece["over"]):
+            if piece["records"] and not piece["more"]:
+                await asyncio.sleep(_GATHER)
             return None
         try:
             self._row = await again(self._call.control, self._row.uuid)
@@ -135,19 +139,28 @@ class _Stream:
         if failed is not None:
             return await self._failed(failed)
         if piece is not None and ended(self._row):
-            return {"reason": "stopped", "status": self._row.status, "status_reason": self._row.status_reason}
+            return self._stopped(piece.get("exit_code"))
         if piece is not None:
             await self._until_the_record_changes()
         return None
 
     async def _failed(self, error: ZunError) -> dict[str, Any] | None:
         if self._row.host is None and ended(self._row):
-            return {"reason": "stopped", "status": self._row.status, "status_reason": self._row.status_reason}
+            return self._stopped(None)
         if self._row.host is not None and not isinstance(error, Unavailable | ContainerHostNotUp):
             LOG.warning("action=log_stream container=%s result=failed reason=%s", self._row.uuid, error.message)
             return {"reason": "unavailable"}
         await self._until_the_record_changes(_PAUSE)
         return None
+
+    def _stopped(self, exit_code: int | None) -> dict[str, Any]:
+        row = self._row
+        return {
+            "reason": "stopped",
+            "status": row.status,
+            "status_reason": row.status_reason,
+            "exit_code": exit_code,
+        }
 
     async def _until_the_record_changes(self, seconds: float = _UNCHANGED) -> None:
         now = _state(self._row)
