@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import socket
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from zun.runtime.cri import forsaken, shims
+from zun.runtime.cri import engine_host, forsaken, shims
 from zun.runtime.cri.engine_host import OutOfReach, _began, engine_process
 
 UUID = "11111111-2222-3333-4444-555555555555"
@@ -73,6 +75,19 @@ def test_what_was_made_just_before_a_process_is_older_than_it() -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_who_is_held_up_between_two_clocks_knows_when_the_machine_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    since, looks, held = [5.0], itertools.count(), iter([9.0, 3.0, 0.0, 9.0, 7.0])
+
+    def since_start(_: int) -> float:
+        if next(looks) % 2:  # the second look of a pair comes late, but once
+            since[0] += next(held)
+        return since[0]
+
+    clocks = SimpleNamespace(CLOCK_BOOTTIME=7, clock_gettime=since_start, time=lambda: 1000.0 + since[0])
+    monkeypatch.setattr(engine_host, "time", clocks)
+    assert engine_host._booted() == 1000.0
 
 
 def test_namespaces_that_a_configuration_joins_are_somebodys() -> None:
