@@ -66,6 +66,11 @@ class Terminal:
 @contextmanager
 def terminal(url: str, **more: Any) -> Iterator[Terminal]:
     """Opens it as the stock client does."""
-    settings: dict[str, Any] = {"subprotocols": ["binary", "base64"], "compression": None, "proxy": None}
+    settings: dict[str, Any] = {
+        "subprotocols": ["binary", "base64"],
+        "compression": None,
+        "proxy": None,
+        "open_timeout": 60,
+    }
     with connect(url, **settings | more) as connection:
         yield Terminal(connection)

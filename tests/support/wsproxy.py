@@ -66,6 +66,8 @@ class ProxyRig:
     relay: RelayDouble
     port: int
     lines: list[str]
+    clients: list[ClientConnection] = field(default_factory=list)
+    """Closed at the end: one that is left to the garbage collector fails whichever test runs then."""
 
     @property
     def url(self) -> str:
@@ -143,12 +145,20 @@ async def proxy_rig(folder: Path, options: dict[str, Any] | None = None, **more:
             link = RelayLink(lambda: trust, 10)
             proxy = Proxy(plane.api.conf, plane.db, plane.clock, link.connect, **more)
             async with audit_lines() as lines, proxy.serving(listening):
-                yield ProxyRig(plane, double, port, lines)
+                rig = ProxyRig(plane, double, port, lines)
+                yield rig
+                for client in rig.clients:
+                    await client.close()
 
 
 def opened(url: str, **more: Any) -> connect:
     """A client's connection, as the stock client makes it; use it with ``async with``."""
-    settings: dict[str, Any] = {"subprotocols": ["binary", "base64"], "compression": None, "proxy": None}
+    settings: dict[str, Any] = {
+        "subprotocols": ["binary", "base64"],
+        "compression": None,
+        "proxy": None,
+        "open_timeout": 60,
+    }
     return connect(url, **settings | more)
 
 

@@ -72,6 +72,7 @@ async def _used(rig: ProxyRig) -> str:
 async def _in_use(rig: ProxyRig) -> str:
     url = await rig.exec_url()
     client = await opened(url)
+    rig.clients.append(client)
     await client.send(b"x")
     await client.recv()
     return url
