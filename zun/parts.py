@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
@@ -33,7 +33,6 @@ from zun.network.cni_neutron import NeutronSource
 from zun.network.direct import DirectNetwork
 from zun.network.kuryr import KuryrNetwork
 from zun.network.local import LocalNetwork
-from zun.openstack.cloud import OpenStack
 from zun.placement.base import Placement
 from zun.placement.local import LocalPlacement
 from zun.placement.openstack import OpenStackPlacement
@@ -51,6 +50,9 @@ from zun.store.database import Database
 from zun.volume.base import Volumes
 from zun.volume.cinder import CinderVolumes
 from zun.volume.local import LocalVolumes
+
+if TYPE_CHECKING:
+    from zun.openstack.cloud import OpenStack
 
 LOG = logging.getLogger(__name__)
 
@@ -186,6 +188,8 @@ def _openstack(conf: Any) -> OpenStack | None:
     chosen |= {*cloud.volume_drivers(conf), *cloud.image_drivers(conf)}
     if not cloud.in_cloud(conf) and not chosen & {"openstack", "kuryr", "direct", "cinder", "glance"}:
         return None
+    from zun.openstack.cloud import OpenStack  # loads keystoneauth
+
     return OpenStack(conf)
 
 

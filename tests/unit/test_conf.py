@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from keystoneauth1 import loading
 
 from zun import conf, policies, wiring
-from zun.conf import ConfigError
+from zun.conf import ConfigError, keystone_options
+from zun.openstack.auth import options_of
 
 BIN = Path(sys.executable).parent
 
@@ -112,3 +114,25 @@ def test_oslopolicy_sample_generator_writes_every_rule(tmp_path: Path) -> None:
     lines = [line[1:] for line in sample.read_text().splitlines() if line.startswith('#"')]
     rules = yaml.safe_load("\n".join(lines))
     assert rules == {rule.name: rule.check_str for rule in policies.list_rules()}
+
+
+def test_keystones_options_are_keystoneauths_own() -> None:
+    """They are written down in ours, so that keystoneauth is not loaded where there is no Keystone."""
+    theirs = {option.dest: option for option in loading.get_auth_common_conf_options()}
+    for name in ("password", "v3applicationcredential"):
+        theirs |= {option.dest: option for option in options_of(name) if option.dest not in theirs}
+    used = {option.dest for option in keystone_options.session()}
+    theirs |= {option.dest: option for option in loading.get_session_conf_options() if option.dest in used}
+    ours = {option.dest: option for option in [*keystone_options.account(), *keystone_options.session()]}
+    assert list(ours) == list(theirs)
+    for dest, option in theirs.items():
+        assert ours[dest] == option  # the same option may be registered again
+        assert (ours[dest].help, ours[dest].secret) == (option.help, option.secret)
+
+
+def test_what_is_not_used_is_not_loaded() -> None:
+    """Each start of a product would pay for it, and each command."""
+    unused = ("keystoneauth1", "requests", "sqlalchemy.dialects.mysql", "sqlalchemy.dialects.postgresql", "alembic")
+    code = f"import sys, zun.parts, zun.wiring; print([name for name in {unused} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout.strip() == "[]"

@@ -29,7 +29,6 @@ from zun.conf import ConfigError, cloud
 from zun.domain.errors import Unavailable, ZunError
 from zun.network.direct_active import ActivePorts
 from zun.network.neutron_api import NeutronApi
-from zun.openstack.cloud import OpenStack
 from zun.plumbing.handover import Handovers
 from zun.plumbing.plumber import Plumber
 
@@ -76,6 +75,8 @@ async def serving(conf: Any) -> AsyncIterator[None]:
         stack.push_async_callback(plumber.close)
         active = None
         if cloud.network_driver(conf) != "local":
+            from zun.openstack.cloud import OpenStack  # loads keystoneauth
+
             openstack = OpenStack(conf)
             stack.push_async_callback(openstack.close)
             active = ActivePorts(NeutronApi(openstack.neutron))

@@ -6,6 +6,7 @@ keystoneauth does the log-in, in a thread; nobody who asks for a token waits whi
 from __future__ import annotations
 
 import asyncio
+import copy
 import logging
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
@@ -162,9 +163,17 @@ def _plugin(conf: Any, group: str) -> Any:
     if not name:
         return None
     known = keystone_options.account()
-    options = [option for option in keystone_options.of_plugin(name) if option.dest not in {one.dest for one in known}]
+    options = [option for option in options_of(name) if option.dest not in {one.dest for one in known}]
     conf.register_opts([*known, *options], group)
     return loading.get_plugin_loader(name).load_from_options_getter(lambda option: conf[group][option.dest])
+
+
+def options_of(name: str) -> list[Any]:
+    """Options of one plug-in. None is required: a deployment without Keystone has no account."""
+    options = [copy.copy(option) for option in loading.get_auth_plugin_conf_options(name)]
+    for option in options:
+        option.required = False
+    return options
 
 
 def _first_line(error: Exception) -> str:

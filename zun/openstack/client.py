@@ -14,14 +14,16 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import orjson
 
 from zun.conf import ConfigError
 from zun.domain.errors import ServiceUnavailable
-from zun.openstack.auth import ServiceAuth
+
+if TYPE_CHECKING:
+    from zun.openstack.auth import ServiceAuth
 
 LOG = logging.getLogger(__name__)
 

@@ -16,8 +16,9 @@ import sqlalchemy as sa
 from alembic import context
 from alembic.util import CommandError
 
+from zun.store.columns import Json, LongText, Moment, tell_options
 from zun.store.database import Database
-from zun.store.tables import Json, metadata
+from zun.store.tables import metadata
 
 LOCK = "zun-migrate"
 LOCK_KEY = 0x7A756E  # PostgreSQL names advisory locks by number; each database has its own
@@ -43,12 +44,15 @@ def one_at_a_time(connection: sa.Connection) -> Iterator[None]:
 
 def render_item(kind: str, item: Any, autogen_context: Any) -> str | Literal[False]:
     """Revisions name SQLAlchemy's types only, so that they outlive our classes."""
-    if kind != "type" or not isinstance(item, Json):
-        return False
-    return 'sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")'
+    if kind == "type" and isinstance(item, (Json, LongText)):
+        return 'sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")'
+    if kind == "type" and isinstance(item, Moment):
+        return 'sa.DateTime().with_variant(mysql.DATETIME(fsp=6), "mysql", "mariadb")'
+    return False
 
 
 def run(connection: sa.Connection) -> None:
+    tell_options()
     context.configure(
         connection=connection,
         target_metadata=metadata,
