@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.namespaces import Namespace, devices, run
 from zun.domain.errors import NetworkSetupFailed
+from zun.plumbing import bridges
 from zun.plumbing.plumber import Plumber
 from zun.plumbing.vif import Route, Vif
 
@@ -178,3 +179,32 @@ async def test_a_port_that_cannot_be_plugged_is_named(plumber: Plumber) -> None:
     one = vif(1, "a-bridge-name-that-is-too-long")
     with pytest.raises(NetworkSetupFailed, match=one.port_id):
         await plumber.prepare(one)
+
+
+async def test_a_bridge_of_others_is_known_by_its_address(bridge: str) -> None:
+    address = "10.93.4.1/24"
+    assert not bridges.is_others(bridge, address)  # there is none
+    run("ip", "link", "add", bridge, "type", "bridge")
+    run("ip", "addr", "add", address, "dev", bridge)
+    assert not bridges.is_others(bridge, address)  # it is down
+    run("ip", "link", "set", bridge, "up")
+    assert bridges.is_others(bridge, address)
+    assert not bridges.is_others(bridge, "10.93.4.1/25")
+    assert not bridges.is_others(bridge, "10.93.4.2/24")
+    run("ip", "link", "set", bridge, "alias", f"zun-bridge {OWNER} network")
+    assert not bridges.is_others(bridge, address)  # ours
+    run("ip", "link", "set", bridge, "alias", "")
+    run("ip", "addr", "flush", "dev", bridge)
+    assert not bridges.is_others(bridge, address)
+    assert not bridges.is_others("lo", "127.0.0.1/8")
+
+
+async def test_what_is_prepared_again_is_put_on_its_bridge_again(plumber: Plumber, bridge: str) -> None:
+    one = vif(7, bridge)
+    assert await plumber.prepare(one)
+    assert f"master {bridge}" in run("ip", "link", "show", one.tap)
+    run("ip", "link", "set", one.tap, "nomaster")
+    run("ip", "link", "set", bridge, "down")
+    assert not await plumber.prepare(one)
+    assert f"master {bridge}" in run("ip", "link", "show", one.tap)
+    assert ",UP" in run("ip", "link", "show", bridge)

@@ -38,7 +38,7 @@ async def write(work: Work, outcome: Outcome) -> None:
             worker=node.instance,
             now=now,
             error=outcome.error is not None,
-            has_steps=work.journal.is_shown or work.operation.attempt > 1,
+            has_steps=work.journal.has_unknown or work.operation.attempt > 1,
         )
         if not mine:
             raise Superseded

@@ -46,6 +46,8 @@ class Step:
     code: str | None = None
     """Kind of the error."""
     row: int | None = None
+    is_begun: bool = False
+    """Has its row begun to be written?"""
     latest: PullProgress | None = None
 
     def shown(self) -> dict[str, Any] | None:
@@ -62,8 +64,8 @@ class Journal:
         self._operation_id = operation_id
         self._unwritten: list[Step] = []
         self.current: str | None = None
-        self.is_shown = False
-        """Was a step written while it ran, or begun to be?"""
+        self.has_unknown = False
+        """Was a step begun to be written whose row is not known? It ended before the answer came."""
 
     @asynccontextmanager
     async def step(self, name: str) -> AsyncIterator[Callable[[PullProgress], None]]:
@@ -90,11 +92,12 @@ class Journal:
             step.finished = self._node.clock.now()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
+            self.has_unknown |= step.is_begun and step.row is None
             self._unwritten.append(step)
 
     async def _write_while_running(self, step: Step) -> None:
         await self._node.clock.sleep(VISIBLE_AFTER)
-        self.is_shown = True
+        step.is_begun = True
         async with self._node.db.write() as connection:
             row = await operations.start_event(connection, self._operation_id, step.name, step.started)
         step.row = row

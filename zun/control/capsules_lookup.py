@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from zun.control import containers_lookup
 from zun.control.base import Control
 from zun.control.containers_list import Place
-from zun.control.containers_lookup import lookup, scope
+from zun.control.containers_lookup import lookup_on, scope
 from zun.domain.caller import Caller
 from zun.domain.container import Container, Type
 from zun.domain.errors import ContainerNotFound
@@ -19,8 +19,8 @@ Found = tuple[Container, Sequence[Container]]
 
 async def find(control: Control, caller: Caller, ident: str, *, all_projects: bool = False) -> Found:
     """By uuid or exact name; admins see every project without any switch. Raises ContainerNotFound, Conflict."""
-    capsule = await lookup(control, caller, ident, all_projects=all_projects, types=(Type.CAPSULE,))
     async with control.db.read() as connection:
+        capsule = await lookup_on(connection, caller, ident, all_projects=all_projects, types=(Type.CAPSULE,))
         return capsule, await store.members(connection, capsule.uuid)
 
 

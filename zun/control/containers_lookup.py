@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from zun.control.base import Control
 from zun.domain.caller import Caller
 from zun.domain.container import MEMBERS, Container, Type
@@ -35,9 +37,16 @@ async def lookup(
 
     Raises ContainerNotFound, and Conflict when a name fits several.
     """
-    limits = scope(caller, all_projects=all_projects or caller.is_admin)
     async with control.db.read() as connection:
-        found = await store.find(connection, ident, limits, types)
+        return await lookup_on(connection, caller, ident, all_projects=all_projects, types=types)
+
+
+async def lookup_on(
+    connection: AsyncConnection, caller: Caller, ident: str, *, all_projects: bool, types: Sequence[str]
+) -> Container:
+    """The same on a connection that is there."""
+    limits = scope(caller, all_projects=all_projects or caller.is_admin)
+    found = await store.find(connection, ident, limits, types)
     if not found:
         raise ContainerNotFound(ident)
     if len(found) > 1:

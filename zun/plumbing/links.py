@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
@@ -39,8 +40,14 @@ def mark_of(vif: Vif) -> str:
 
 def find(ip: IPRoute, name: str) -> int | None:
     """Index of a device by name."""
+    link = _known(ip, name)
+    return None if link is None else int(link["index"])
+
+
+def _known(ip: IPRoute, name: str) -> Any | None:
+    """What the kernel says of a device by name."""
     try:
-        return int(ip.link("get", ifname=name)[0]["index"])
+        return ip.link("get", ifname=name)[0]
     except NetlinkError as error:
         if error.code != errno.ENODEV:
             raise
@@ -65,12 +72,15 @@ def make_pair(vif: Vif) -> bool:
 def make_pair_on_bridge(vif: Vif) -> bool:
     """As ``make_pair``, and the host's end is a port of the Linux bridge, which is made if nobody has done so yet."""
     with IPRoute() as ip:
-        made = _pair(ip, vif)
-        _attach(ip, vif)
+        bridge = _bridge(ip, vif.bridge)
+        made = _pair(ip, vif, master=bridge)
+        if not made:
+            ip.link("set", index=find(ip, vif.tap), master=bridge)
         return made
 
 
-def _pair(ip: IPRoute, vif: Vif) -> bool:
+def _pair(ip: IPRoute, vif: Vif, **more: int) -> bool:
+    """``more``: what else is set of the host's end, with its mark."""
     if _whole(ip, vif.tap):
         return False
     peer = {"ifname": vif.spare, "address": vif.mac, "mtu": vif.mtu}
@@ -83,7 +93,8 @@ def _pair(ip: IPRoute, vif: Vif) -> bool:
         if not vif.checksum_offload:
             tx_checksum_off(vif.spare)
         # Last of all: a device without its mark is one whose maker died.
-        ip.link("set", index=tap, ifalias=f"{_MARK} {vif.owner} {vif.container} {vif.port_id}", state="up")
+        mark = f"{_MARK} {vif.owner} {vif.container} {vif.port_id}"
+        ip.link("set", index=tap, ifalias=mark, state="up", **more)
     except BaseException:
         _delete(ip, vif.tap)
         raise
@@ -92,16 +103,15 @@ def _pair(ip: IPRoute, vif: Vif) -> bool:
 
 def _whole(ip: IPRoute, tap: str) -> bool:
     """Is the device there, made to its end? It is up then; one half made is removed."""
-    index = find(ip, tap)
-    if index is None:
+    link = _known(ip, tap)
+    if link is None:
         return False
-    link = ip.link("get", index=index)[0]
     if not link.get("ifalias"):
         LOG.info("action=make-pair device=%s result=half made, removed", tap)
         _delete(ip, tap)
         return False
     if link.get("state") != "up":
-        ip.link("set", index=index, state="up")
+        ip.link("set", index=link["index"], state="up")
     return True
 
 
@@ -117,13 +127,17 @@ def taps(owner: str) -> list[Tap]:
         return list(_taps(ip, owner))
 
 
-def _attach(ip: IPRoute, vif: Vif) -> None:
-    with _settled(errno.EEXIST):
-        ip.link("add", ifname=vif.bridge, kind="bridge", br_stp_state=0, br_forward_delay=0)
-        quiet(vif.bridge)
-    bridge, tap = find(ip, vif.bridge), find(ip, vif.tap)
-    ip.link("set", index=bridge, state="up")
-    ip.link("set", index=tap, master=bridge)
+def _bridge(ip: IPRoute, name: str) -> int:
+    """Index of the Linux bridge, which is there and up afterwards."""
+    link = _known(ip, name)
+    if link is None:
+        with _settled(errno.EEXIST):
+            ip.link("add", ifname=name, kind="bridge", br_stp_state=0, br_forward_delay=0)
+            quiet(name)
+        link = ip.link("get", ifname=name)[0]
+    if link.get("state") != "up":
+        ip.link("set", index=link["index"], state="up")
+    return int(link["index"])
 
 
 def _taps(ip: IPRoute, owner: str) -> Iterator[Tap]:

@@ -158,7 +158,7 @@ async def finish(
     has_steps: bool = True,
 ) -> bool:
     """End the operation if ``worker`` still holds it (None: whoever holds it). False: somebody else ended it.
-    ``has_steps`` False: no step of it was ever written."""
+    ``has_steps`` False: no step was left open that the caller does not end itself."""
     conditions = [operations.c.id == operation_id, operations.c.state.in_(UNFINISHED)]
     if worker is not None:
         conditions.append(operations.c.worker == worker)
