@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.stock_runner import runner
 from tests.support.testbed import AUTH_URL, Account
 
 _DEFAULT = Path(__file__).parents[2] / ".venv-clients" / "bin" / "openstack"
@@ -48,8 +49,7 @@ class StockClient:
 
     def raw(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         """Exit code and both streams as they are."""
-        command = [str(self.program), *arguments]
-        return subprocess.run(command, env=self.env, capture_output=True, text=True, timeout=timeout, check=False)
+        return runner(self.program).run(list(arguments), self.env, timeout)
 
     def text(self, *arguments: str, timeout: float = 120) -> str:
         """Standard output of a command that has to succeed."""
@@ -69,7 +69,7 @@ class StockClient:
 
 
 def together(*calls: Callable[[], Any]) -> list[Any]:
-    """The results of calls made side by side: a process takes a second or two."""
+    """The results of calls made side by side: each takes a good part of a second."""
     with ThreadPoolExecutor(4) as pool:
         return [made.result() for made in [pool.submit(call) for call in calls]]
 
