@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # What the tests need, then pytest. First word: machine, those that need no cloud; cloud, those beside a real OpenStack,
 # which is started for them; all, both. Further words go to pytest. What is started here (the engine, services of the
-# testbed) is stopped again, also after a failure; what ran before goes on running.
+# testbed) is stopped again, also after a failure; what ran before goes on running. ZUN_TEST_WORKERS: how many tests run
+# at once.
 source "$(dirname "$0")/lib.sh"
 
 which=$1
@@ -40,7 +41,9 @@ if [[ $which != machine ]]; then
     wait "$lane" || { tail -n 25 "$STATE/testbed.log" >&2; die "The cloud's services could not be started."; }
     lane=
 fi
+# Tests wait a third of their time, for engines and services: one worker more than two processors carries.
+workers=${ZUN_TEST_WORKERS:-3}
 declare -A chosen=([all]= [machine]="not cloud" [cloud]=cloud)
 flock -u 9
 ZUN_TEST_OPENSTACK=$CLIENTS/bin/openstack ZUN_TEST_TEMPEST=$TEMPEST/bin/tempest \
-    "$VENV/bin/python" -m pytest -n 2 --dist loadgroup -m "${chosen[$which]}" "$@"
+    "$VENV/bin/python" -m pytest -n "$workers" --dist loadgroup -m "${chosen[$which]}" "$@"
