@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import io
 import tarfile
 from collections.abc import AsyncIterator
@@ -74,6 +76,28 @@ async def test_paths_and_archives_that_are_wrong_are_refused(bench: Bench) -> No
         with pytest.raises(EngineNotFound):
             async with bench.runtime.get_archive(missing, "/tmp"):
                 pass
+
+
+def extended(key: str, value: str) -> bytes:
+    """An archive of one file whose extended header says so."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as made:
+        member = tarfile.TarInfo("a")
+        member.size, member.pax_headers = 5, {key: value}
+        made.addfile(member, io.BytesIO(b"hello"))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize("wrong", [
+    extended("GNU.sparse.map", ""), extended("GNU.sparse.map", "0,x"), extended("size", "-1"),
+    gzip.compress(packed({"a": bytes(5000)}))[:60],
+], ids=["empty map", "no number in a map", "negative size", "cut gzip"])  # fmt: skip
+async def test_archives_whose_inside_is_broken_are_refused_if_not_taken(bench: Bench, wrong: bytes) -> None:
+    """What readers of archives make of them differs; no other error comes of it."""
+    uuid = await bench.running()
+    with contextlib.suppress(PathRefused):
+        await bench.runtime.put_archive(uuid, "/tmp", in_pieces(wrong))
+    await bench.runtime.put_archive(uuid, "/tmp", in_pieces(packed({"a": b"x"})))
 
 
 async def test_a_large_archive_for_a_folder_that_is_missing_is_refused_for_that(bench: Bench) -> None:

@@ -15,6 +15,8 @@ from zun.runtime.simulated_faults import Faults, faulty
 
 _PIECE = 64 * 1024
 _FOLDER_MODE = 0x8000_0000 | 0o755
+_ROOM = 256 * 1024 * 1024
+"""Bytes that one archive may unpack to."""
 _WHEN = "2026-01-01T00:00:00Z"
 
 
@@ -51,15 +53,8 @@ class SimulatedFiles:
         raw = b"".join([piece async for piece in archive])
         if not raw:
             return
-        try:
-            with tarfile.open(fileobj=io.BytesIO(raw)) as opened:
-                for member in opened:
-                    if member.isfile():
-                        content = opened.extractfile(member)
-                        assert content is not None  # noqa: S101 - it is a file
-                        tree[_clean(posixpath.join(place, member.name.lstrip("/")))] = content.read()
-        except tarfile.TarError as error:
-            raise PathRefused(f"Error processing tar file: {error}") from error
+        for name, content in _unpacked(raw).items():
+            tree[_clean(posixpath.join(place, name.lstrip("/")))] = content
 
     def _tree(self, uuid: str) -> dict[str, bytes]:
         if uuid not in self._containers:
@@ -69,6 +64,26 @@ class SimulatedFiles:
 
 def _clean(path: str) -> str:
     return posixpath.normpath("/" + path.lstrip("/"))
+
+
+def _unpacked(raw: bytes) -> dict[str, bytes]:
+    """The archive's files. Raises PathRefused for what is no archive, or unpacks to more than ``_ROOM``."""
+    files: dict[str, bytes] = {}
+    left = _ROOM
+    try:
+        with tarfile.open(fileobj=io.BytesIO(raw)) as opened:
+            for member in opened:
+                left -= member.size
+                if member.size < 0 or left < 0:  # also what a header claims of a file full of holes
+                    raise PathRefused("Error processing tar file: no space left")
+                content = opened.extractfile(member) if member.isfile() else None
+                if content is not None:
+                    files[member.name] = content.read()
+    except PathRefused:
+        raise
+    except Exception as error:  # whatever its parts stumble over: ValueError, EOFError, zlib.error, OverflowError, ...
+        raise PathRefused(f"Error processing tar file: {error}") from error
+    return files
 
 
 def _is_below(name: str, place: str) -> bool:
