@@ -13,6 +13,7 @@ from zun.api.call import Call
 from zun.api.v1.models.common import (
     AnyObject,
     Arguments,
+    Check,
     FreeBoolean,
     Idents,
     ImageName,
@@ -23,7 +24,6 @@ from zun.api.v1.models.common import (
     StrictBoolean,
     Text,
     Whole,
-    _Check,
     refuse,
 )
 from zun.api.v1.models.containers import Few, Limits, Net, Plain, limits
@@ -34,7 +34,7 @@ _POLICY = OneOf(tuple(POLICIES))
 _TOLERANT = ConfigDict(extra="ignore", populate_by_name=False, hide_input_in_errors=True)
 
 
-class _Words(_Check):
+class _Words(Check):
     """A list of texts; null ones are left out."""
 
     def check(self, value: Any) -> list[str]:
@@ -49,7 +49,7 @@ class _Words(_Check):
         return {"type": "array", "items": {"type": ["string", "null"]}}
 
 
-class _Environment(_Check):
+class _Environment(Check):
     """An object whose values are texts, or null for none."""
 
     def check(self, value: Any) -> dict[str, str] | None:

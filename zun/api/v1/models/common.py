@@ -6,6 +6,7 @@ Compose them as ``Annotated[str, Text(2, 255, NAME)]``; ``X | None = None`` mean
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, NoReturn
 
@@ -40,14 +41,16 @@ def refuse(text: str) -> NoReturn:
     raise PydanticCustomError("refused", "{text}", {"text": text})
 
 
-class _Check:
-    """A value's check; subclasses give ``check`` and ``schema``."""
+class Check(ABC):
+    """What one value has to be: for pydantic the check, for the document its schema."""
 
+    @abstractmethod
     def check(self, value: Any) -> Any:
-        raise NotImplementedError
+        """The value as handlers get it; refuses (``refuse``) what does not fit."""
 
+    @abstractmethod
     def schema(self) -> dict[str, Any]:
-        raise NotImplementedError
+        """The JSON schema of what fits."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         return core_schema.no_info_plain_validator_function(self.check)
@@ -56,7 +59,7 @@ class _Check:
         return self.schema()
 
 
-class Text(_Check):
+class Text(Check):
     """A string of bounded length. A pattern in ``^...$`` has to match the whole value (no trailing newline)."""
 
     def __init__(self, minimum: int = 0, maximum: int | None = None, pattern: str | None = None) -> None:
@@ -87,7 +90,7 @@ class Text(_Check):
         return found
 
 
-class Whole(_Check):
+class Whole(Check):
     """An integer, or a string of its decimal digits; gives an int."""
 
     _PATTERN = re.compile(r"-?[0-9]{1,20}")
@@ -120,7 +123,7 @@ class Whole(_Check):
         return {"anyOf": [number, {"type": "string", "pattern": digits}]}
 
 
-class Number(_Check):
+class Number(Check):
     """A number, or a string such as ``0.5``; gives a float between the bounds."""
 
     _PATTERN = re.compile(r"[0-9]*(\.([0-9]+))?")
@@ -152,7 +155,7 @@ class Number(_Check):
         }
 
 
-class OneOf(_Check):
+class OneOf(Check):
     """One of fixed strings."""
 
     def __init__(self, values: Sequence[str]) -> None:
@@ -167,7 +170,7 @@ class OneOf(_Check):
         return {"type": "string", "enum": list(self.values)}
 
 
-class Boolean(_Check):
+class Boolean(Check):
     """JSON true or false, or one of the listed words (letter case matters unless ``fold``)."""
 
     def __init__(self, yes: Sequence[str], no: Sequence[str], *, fold: bool = False) -> None:
@@ -198,7 +201,7 @@ WIDE = Boolean(
 FREE = Boolean(("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no"), fold=True)
 
 
-class _JsonBoolean(_Check):
+class _JsonBoolean(Check):
     def check(self, value: Any) -> bool:
         if not isinstance(value, bool):
             refuse(f"{shown(value)} is not of type 'boolean'")
@@ -208,7 +211,7 @@ class _JsonBoolean(_Check):
         return {"type": "boolean"}
 
 
-class _Object(_Check):
+class _Object(Check):
     def check(self, value: Any) -> Mapping[str, Any]:
         if not isinstance(value, dict):
             refuse(f"{shown(value)} is not of type 'object'")
@@ -218,7 +221,7 @@ class _Object(_Check):
         return {"type": "object"}
 
 
-class _List(_Check):
+class _List(Check):
     def check(self, value: Any) -> list[Any]:
         if not isinstance(value, list):
             refuse(f"{shown(value)} is not of type 'array'")

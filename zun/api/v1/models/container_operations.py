@@ -12,6 +12,7 @@ from pydantic import model_validator
 from zun.api.text import shown
 from zun.api.v1.models.common import (
     Arguments,
+    Check,
     Free,
     Positive,
     Short,
@@ -19,13 +20,12 @@ from zun.api.v1.models.common import (
     Text,
     Whole,
     WideBoolean,
-    _Check,
     refuse,
 )
 from zun.api.v1.models.containers import Plain, require_address
 
 
-class _Timeout(_Check):
+class _Timeout(Check):
     """Seconds, or the empty text for the engine's default (None)."""
 
     _whole = Whole(0)
@@ -37,7 +37,7 @@ class _Timeout(_Check):
         return self._whole.schema()
 
 
-class _Signal(_Check):
+class _Signal(Check):
     """A signal's name with or without SIG, in one letter case, or its number; the text ``None`` is the default."""
 
     _names = {one.name for one in signals.Signals}
@@ -61,7 +61,7 @@ class _Signal(_Check):
         return {"type": "string"}
 
 
-class _Tail(_Check):
+class _Tail(Check):
     """Lines from the end; any other text means all (None)."""
 
     def check(self, value: Any) -> int | None:
@@ -74,7 +74,7 @@ class _Tail(_Check):
         return {"anyOf": [{"type": "integer"}, {"type": "string"}]}
 
 
-class _Since(_Check):
+class _Since(Check):
     """Seconds of the epoch, or ``YYYY-MM-DD HH:MM:SS,mmm`` (UTC); gives seconds or None."""
 
     _stamp = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2},[0-9]{1,3}")

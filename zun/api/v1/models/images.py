@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from zun.api.v1.models.common import IMAGE, Arguments, ImageName, OneOf, StrictBoolean, Text, _Check, refuse
+from zun.api.v1.models.common import IMAGE, Arguments, Check, ImageName, OneOf, StrictBoolean, Text, refuse
 
 PullPolicy = Annotated[str, OneOf(("never", "always", "ifnotpresent", "Never", "Always", "IfNotPresent"))]
 
 
-class _Size(_Check):
+class _Size(Check):
     """A number of bytes, or of what its last letter says."""
 
     _text = Text(1, 32, r"^[0-9]+[bBkKmMgG|]?$")
