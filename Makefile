@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check bench bench-cloud clean
+.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check fuzz bench bench-cloud clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,6 +33,9 @@ tempest: ## Run zun-tempest-plugin; ARGS=--version 1.40 one pass of it
 
 check: ## Style, types, layers, generated reference
 	@scripts/check.sh
+
+fuzz: ## Send 120,000 requests that nobody sends; ARGS=--mutated 1000 --chained 0 fewer
+	@scripts/fuzz.sh $(ARGS)
 
 bench: ## Measure, beside the engine's own floor
 	@scripts/bench.sh main $(ARGS)

@@ -325,14 +325,14 @@ class _Catalogue(http.server.BaseHTTPRequestHandler):
 
 
 @contextmanager
-def world(folder: Path) -> Iterator[World]:
-    """A running product and what it has; ended at the end."""
+def world(folder: Path, options: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[World]:
+    """A running product and what it has; ended at the end. ``options`` beside those of this module."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Catalogue)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
         registry = {"docker": {"default_registry": f"127.0.0.1:{server.server_port}"}}
-        with live(folder, OPTIONS | registry) as zun, closing(World(zun)) as made:
+        with live(folder, {**OPTIONS, **registry, **(options or {})}) as zun, closing(World(zun)) as made:
             yield made
     finally:
         server.shutdown()

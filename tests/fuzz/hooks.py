@@ -1,0 +1,61 @@
+"""Loaded by the schemathesis command (SCHEMATHESIS_HOOKS): half of its requests meet things that exist.
+
+Generated identifiers name nothing, and a generated image is no image: every answer would be 404 or 400. What exists is
+in the file ZUN_FUZZ_IDENTS, by the names of parameters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import schemathesis
+from schemathesis import Case
+from schemathesis.generation.meta import TestPhase
+
+_KNOWN: dict[str, list[str]] = json.loads(Path(os.environ["ZUN_FUZZ_IDENTS"]).read_text())
+_ENDING = ("delete", "delete_several", "kill", "stop", "pause", "rename", "update")
+_TURN = count()
+_KEPT = ("name", "labels", "environment", "interactive", "tty", "workdir", "hostname", "auto_heal", "entrypoint")
+
+
+@schemathesis.hook
+def before_call(context: Any, case: Case[Any], kwargs: dict[str, Any]) -> None:
+    """Changes a generated request just before it is sent."""
+    kind, _, operation = str(case.operation.definition.raw.get("operationId", "")).partition(".")
+    if case.query and "wait_for" in case.query:  # what is drawn need not come
+        case.query["timeout"] = "0"
+    stateful = case.meta is not None and case.meta.phase.name == TestPhase.STATEFUL
+    turn = next(_TURN)
+    if stateful and (kind, operation) == ("container", "create"):
+        _make_creatable(case)
+    elif stateful and (kind, operation) == ("container", "show"):
+        if turn % 2:  # a chain looks whether it is there
+            case.query = {}
+    elif turn % 2 and (stateful or operation not in _ENDING):
+        _meet_what_exists(case, kind, operation, turn // 2, stateful=stateful)
+
+
+def _meet_what_exists(case: Case[Any], kind: str, operation: str, turn: int, *, stateful: bool) -> None:
+    """Chains have identifiers of their own, by links, where these say what is about containers."""
+    places = (case.path_parameters, case.query, case.body) if kind == "service" else (case.path_parameters,)
+    for name, values in _KNOWN.items():
+        for place in places:
+            if isinstance(place, dict) and name in place and values and not (stateful and name == "container_ident"):
+                place[name] = values[turn % len(values)]
+    if operation == "delete_several" and case.query:
+        values = _KNOWN.get(f"{kind}_ident", [])
+        case.query["ids"] = [values[turn % len(values)]] if values else case.query.get("ids")
+
+
+def _make_creatable(case: Case[Any]) -> None:
+    """Keeps of the generated body what no deployment refuses."""
+    drawn = case.body if isinstance(case.body, dict) else {}
+    kept = {name: drawn[name] for name in _KEPT if drawn.get(name)}
+    if not str(kept.get("workdir", "/")).startswith("/"):
+        del kept["workdir"]
+    case.query = {"run": "true"}
+    case.body = {"image": "busybox", "cpu": 0.1, "memory": 4, **kept}
