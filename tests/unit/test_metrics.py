@@ -23,7 +23,7 @@ from tests.unit.test_wsproxy_process import configured
 from zun import metrics
 from zun.conf import ConfigError
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 PROGRAMS = {
     "proxy": [str(Path(sys.executable).with_name("zun-wsproxy"))],
     "cni": [sys.executable, "-c", "from zun.cli.cni_daemon import main; main()"],
@@ -107,7 +107,7 @@ def test_other_processes(tmp_path: Path, process: str, name: str) -> None:
                     assert client.get("http://cni/healthz").status_code == 200
             return name in (read(port) or "")
 
-        wait_until(shown, 60, name)
+        wait_until(shown, 120, name)
         started.send_signal(signal.SIGTERM)
         assert started.wait(60) == 0, started.communicate()[1]
 

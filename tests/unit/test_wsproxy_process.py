@@ -20,7 +20,7 @@ from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from zun.store import migrate
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 PROGRAM = Path(sys.executable).with_name("zun-wsproxy")
 
 
@@ -63,7 +63,7 @@ def test_serves_and_ends_when_told(tmp_path: Path, tls: bool) -> None:
             return False
 
     with running(configured(tmp_path, port, **options)) as process:
-        wait_until(lambda: process.poll() is not None or answers(), 60, "it serves")
+        wait_until(lambda: process.poll() is not None or answers(), 120, "it serves")
         assert process.poll() is None, process.communicate()[1]
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
@@ -73,7 +73,7 @@ def test_stop_does_not_wait_for_connections_that_ask_for_nothing(tmp_path: Path)
     """As browsers keep some open to spare."""
     port = free_port()
     with running(configured(tmp_path, port, connect_timeout=100)) as process, ExitStack() as stack:
-        wait_until(lambda: process.poll() is not None or listens(port), 60, "it listens")
+        wait_until(lambda: process.poll() is not None or listens(port), 120, "it listens")
         for asked in (b"", b"GET /console HTTP/1.1\r\nHost: x"):
             stack.enter_context(socket.create_connection(("127.0.0.1", port))).sendall(asked)
         answer = httpx.get(f"http://127.0.0.1:{port}/", trust_env=False, timeout=30)
@@ -98,7 +98,7 @@ def listens(port: int) -> bool:
 )
 def test_what_is_wrong_is_one_sentence(tmp_path: Path, options: dict[str, Any], said: str) -> None:
     with running(configured(tmp_path, free_port(), **options)) as process:
-        error = process.communicate(timeout=90)[1]
+        error = process.communicate(timeout=120)[1]
     assert process.returncode == 1
     assert said in error
     assert "Traceback" not in error
@@ -108,6 +108,6 @@ def test_a_port_that_is_taken_is_told_with_the_option(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file = configured(tmp_path, taken.getsockname()[1])
         with running(file) as process:
-            error = process.communicate(timeout=90)[1]
+            error = process.communicate(timeout=120)[1]
     assert process.returncode == 1
     assert "[websocket_proxy]/wsproxy_port" in error
