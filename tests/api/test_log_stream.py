@@ -13,6 +13,8 @@ from tests.support.api import told
 from tests.support.simulated_node import SimulatedCloud, simulated_cloud
 from tests.support.sse import Sent, parse
 from tests.support.wait import eventually
+from zun.api import event_stream
+from zun.api.v1 import container_log_stream
 from zun.compute import log_pieces
 
 LIMIT = 60.0
@@ -137,6 +139,25 @@ async def test_a_node_that_does_not_answer_is_told_once(cloud: SimulatedCloud) -
     await cloud.http.post(f"/v1/containers/{uuid}/stop")
     events = await following
     assert [one.name for one in events] == ["waiting", "log", "end"]
+
+
+async def test_an_answer_that_takes_long_is_waited_for(cloud: SimulatedCloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    uuid = await running(cloud)
+    cloud.runtime.write(uuid, "one\n")
+    said: list[str | None] = []
+
+    def keep_alive(ident: str | None) -> bytes:
+        said.append(ident)
+        return event_stream.keep_alive(ident)
+
+    monkeypatch.setattr(container_log_stream, "keep_alive", keep_alive)
+    cloud.runtime.faults.hang("log_records")
+    following = asyncio.create_task(stream(cloud, uuid))
+    await eventually(lambda: len(said) >= 2, 30, "the silence is broken")
+    assert cloud.runtime.faults.calls["log_records"] == 1
+    cloud.runtime.faults.resume("log_records")
+    await cloud.http.post(f"/v1/containers/{uuid}/stop")
+    assert [one.name for one in await following] == ["log", "end"]
 
 
 async def test_an_engine_that_does_not_answer_is_waited_for(cloud: SimulatedCloud) -> None:

@@ -10,7 +10,16 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.log_follower import ClientFollower, by_number, counted, counts, made
+from tests.support.log_follower import (
+    COUNTS_ON,
+    ClientFollower,
+    all_counted,
+    by_number,
+    counted,
+    counts,
+    made,
+    told_to_stop,
+)
 from tests.support.processes import agent_up, healthy, running
 from tests.support.product import Product
 from tests.support.wait import wait_until
@@ -51,15 +60,22 @@ def test_a_log_that_is_turned_over_and_a_client_that_does_not_read(product: Prod
         " while [ $i -lt 2500 ]; do echo $i $p; i=$((i+1)); done; sleep 2; echo 2500 end"
     )
     uuid = made(product, busybox, script)
-    follower = ClientFollower(product.http, uuid)
-    with product.http().stream("GET", f"/v1/containers/{uuid}/logs/stream") as idle:
-        assert idle.status_code == 200
-        follower.read_to_the_end()
-        product.wait_status(f"/v1/containers/{uuid}", "Stopped")
-        numbers = [line.split()[1] for line in idle.iter_lines() if line.startswith('data: {"stream":"stdout"')]
-    assert [line.split()[0] for line in follower.lines] == [str(number) for number in range(2501)]
-    assert not any(one.name == "lost" for one in follower.events)
-    assert len(numbers) == 2501
+    quick, slow = ClientFollower(product.http, uuid), ClientFollower(product.http, uuid)
+
+    def stands_still_once() -> bool:
+        if len(slow.lines) == 1:
+            product.wait_status(f"/v1/containers/{uuid}", "Stopped", timeout=240)
+        return False
+
+    standing = threading.Thread(target=slow.read, args=(stands_still_once,))
+    standing.start()
+    quick.read_to_the_end()
+    standing.join(240)
+    assert not standing.is_alive()
+    slow.read_to_the_end()  # where it was left meanwhile
+    for one in (quick, slow):
+        assert [line.split()[0] for line in one.lines] == [str(number) for number in range(2501)]
+        assert not any(event.name == "lost" for event in one.events)
 
 
 def test_a_terminal_and_a_long_line(product: Product, busybox: str) -> None:
@@ -75,7 +91,7 @@ def test_a_terminal_and_a_long_line(product: Product, busybox: str) -> None:
 
 def test_the_product_is_killed_and_started_again(make_product: Callable[[], Product], busybox: str) -> None:
     product = make_product().start()
-    uuid = made(product, busybox, counts(2400, "0.02"))
+    uuid = made(product, busybox, COUNTS_ON)
     follower = ClientFollower(product.http, uuid)
     for goal in (100, 400):
         reading = threading.Thread(target=follower.read)
@@ -85,8 +101,9 @@ def test_the_product_is_killed_and_started_again(make_product: Callable[[], Prod
         reading.join(60)
         assert not reading.is_alive()
         product.start()
+    told_to_stop(product, uuid)
     follower.read_to_the_end()
-    assert by_number(follower.lines) == counted(2400)
+    assert all_counted(product, uuid, follower.lines)
 
 
 @contextmanager
@@ -107,7 +124,7 @@ def test_the_agent_restarts_and_the_stream_goes_on(
     with _apart(product, tmp_path) as http:
         with running("zun-compute", product):
             wait_until(lambda: agent_up(http), 30, "zun-compute is up")
-            uuid = made(product, busybox, counts(2400, "0.02"))
+            uuid = made(product, busybox, COUNTS_ON)
             follower = ClientFollower(product.http, uuid)
             reading = threading.Thread(target=follower.read)
             reading.start()
@@ -116,8 +133,9 @@ def test_the_agent_restarts_and_the_stream_goes_on(
         before = len(follower.lines)
         with running("zun-compute", product):
             wait_until(lambda: len(follower.lines) > before, 60, "it goes on")
+            told_to_stop(product, uuid)
             reading.join(240)
             assert not reading.is_alive(), "the stream has ended with the container"
-            assert by_number(follower.lines) == counted(2400)
+            assert all_counted(product, uuid, follower.lines)
             assert follower.events[-1].data["reason"] == "stopped"
             product.clear()

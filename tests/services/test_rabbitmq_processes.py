@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.support.log_follower import ClientFollower, by_number, counted, counts, made
+from tests.support.log_follower import COUNTS_ON, ClientFollower, all_counted, made, told_to_stop
 from tests.support.processes import agent_up, healthy, running
 from tests.support.product import Product
 from tests.support.rabbit import Rabbit
@@ -76,7 +76,7 @@ def test_a_log_is_followed_over_the_ends_of_agent_and_broker(
         http = product.http()
         with running("zun-compute", product):
             wait_until(lambda: agent_up(http), 30, "zun-compute is up")
-            uuid = made(product, busybox, counts(1600, "0.05"))
+            uuid = made(product, busybox, COUNTS_ON)
             follower = ClientFollower(product.http, uuid)
             reading = threading.Thread(target=follower.read)
             reading.start()
@@ -91,7 +91,8 @@ def test_a_log_is_followed_over_the_ends_of_agent_and_broker(
         before = len(follower.lines)
         with running("zun-compute", product):
             wait_until(lambda: len(follower.lines) > before, 90, "it goes on with the next agent")
+            told_to_stop(product, uuid)
             reading.join(300)
             assert not reading.is_alive(), "the stream has ended with the container"
-            assert by_number(follower.lines) == counted(1600)
+            assert all_counted(product, uuid, follower.lines)
             product.clear()

@@ -111,6 +111,27 @@ def counts(to: int, pause: str = "0.01") -> str:
     return f"i=0; while [ $i -lt {to} ]; do {two}; sleep {pause}; done; exit 3"
 
 
+COUNTS_ON = (
+    "i=0; until [ -e /stop ]; do echo out $i; i=$((i+1)); echo err $i >&2; i=$((i+1)); sleep 0.02; done; echo out $i"
+)
+"""The same without an end, until ``told_to_stop``."""
+
+
+def told_to_stop(product: Product, uuid: str) -> None:
+    """Ends a container with ``COUNTS_ON``."""
+
+    def done() -> bool:
+        return product.http().post(f"/v1/containers/{uuid}/execute?command=touch /stop").status_code in (200, 409)
+
+    wait_until(done, 60, "it is told to stop")
+
+
+def all_counted(product: Product, uuid: str, lines: list[str]) -> bool:
+    """Is each number there once, up to the last one of the log?"""
+    last = product.http().get(f"/v1/containers/{uuid}/logs?tail=1").json().split()
+    return by_number(lines) == counted(int(last[1]) + 1)
+
+
 def counted(to: int) -> list[str]:
     return [f"{'err' if number % 2 else 'out'} {number}" for number in range(to)]
 

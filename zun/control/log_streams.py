@@ -24,6 +24,8 @@ _LONGEST = 20.0
 """Seconds that the node waits for something to be written."""
 _ANSWER = 10.0
 """Seconds beyond that which its answer may take."""
+_MANY = 10_000
+"""Records to be read from which on it may take as long as any call of a node."""
 _ENDED = frozenset({Status.STOPPED, Status.ERROR, Status.DEAD, Status.DELETED})
 
 _TOLD = Counter("zun_api_log_records_told", "Records of logs given to streams.")
@@ -41,7 +43,7 @@ class Begin:
 
 
 class Follower:
-    """One stream. ``place``: behind all that ``next`` gave, as text; None while that is not known."""
+    """One stream. ``place``: behind all that was taken, as text; None while that is not known."""
 
     def __init__(self, control: Control, caller: Caller, begin: Begin) -> None:
         self.place = begin.after
@@ -53,7 +55,7 @@ class Follower:
     async def next(self, row: Container, seconds: float) -> Mapping[str, Any]:
         """The next piece (``zun.compute.log_pieces.shown``, and ``after``: behind which place it is), empty when
         nothing is written within ``seconds``, or earlier. Raises ContainerHostNotUp, HostUnreachable, or the node's
-        error; nothing is lost then."""
+        error."""
         host = await require_host(self._control, self._caller, row)
         wait = min(seconds, _LONGEST)
         params = {
@@ -66,11 +68,16 @@ class Follower:
             "wait": wait,
             **({CAPSULE: True} if row.capsule_uuid else {}),
         }
+        quick = self._behind is not None and self._behind < _MANY
+        answer = _ANSWER if quick else max(_ANSWER, float(self._control.conf.rpc_response_timeout))
         after = self.place
-        piece: Mapping[str, Any] = await self._control.bus.call(host, "log_piece", params, wait + _ANSWER)
+        piece: Mapping[str, Any] = await self._control.bus.call(host, "log_piece", params, wait + answer)
+        return {**piece, "after": after}
+
+    def take(self, piece: Mapping[str, Any]) -> None:
+        """The piece is told to the client: the next one is what follows it."""
         self.place, self._behind = piece["place"], piece["behind"]
         _TOLD.inc(len(piece["records"]))
-        return {**piece, "after": after}
 
 
 def ended(row: Container | Seen | None) -> bool:

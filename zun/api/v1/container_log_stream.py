@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, aclosing
 from typing import Any
 
 from zun.api.call import Answer, Call, Events
@@ -25,6 +25,8 @@ LOG = logging.getLogger(__name__)
 
 _PAUSE = 1.0
 """Seconds until a node that does not answer is asked again."""
+_PATIENCE = 1.0
+"""Seconds beyond its wait in which the node's answer is expected; then the silence is broken meanwhile."""
 _LAST = 1.0
 """Seconds that are waited for more of a container that has ended."""
 _GATHER = 0.1
@@ -63,9 +65,18 @@ class _Stream:
         self._told = self._loop.time()
         self._waiting = False
         """Was it told that the node does not answer?"""
+        self._asking: asyncio.Task[Mapping[str, Any]] | None = None
 
     async def pieces(self) -> AsyncGenerator[bytes, None]:
-        yield opening(self._follower.place)
+        try:
+            yield opening(self._follower.place)
+            async with aclosing(self._told_pieces()) as pieces:
+                async for piece in pieces:
+                    yield piece
+        finally:
+            await self._give_up()
+
+    async def _told_pieces(self) -> AsyncGenerator[bytes, None]:
         while True:
             piece, failed = await self._ask()
             if text := self._frames(piece, failed):
@@ -79,23 +90,37 @@ class _Stream:
                 return
 
     async def _ask(self) -> tuple[Mapping[str, Any] | None, ZunError | None]:
-        """The next piece, or why there is none; neither when the record or this process has news. Nothing is lost when
-        a call is given up: the place is moved with its answer."""
+        """The next piece, or why there is none; neither when the record or this process has news, or the answer takes
+        long: it is waited for again then. A call that is given up loses nothing: what is taken moves the place."""
         over = ended(self._row)
         seconds = self._lease.wait(_LAST if over else max(0.0, self._told + self._silence - self._loop.time()))
-        asking = asyncio.create_task(self._follower.next(self._row, seconds), name="log-piece")
+        if self._asking is None:
+            self._asking = asyncio.create_task(self._follower.next(self._row, seconds), name="log-piece")
         news: list[asyncio.Task[Any]] = [asyncio.create_task(self._call.stopping.wait())]
         if not over:
             news.append(asyncio.create_task(self._call.waits.wait(self._row.uuid, ended, seconds + 60)))
         try:
-            await asyncio.wait({asking, *news}, return_when=asyncio.FIRST_COMPLETED)
-            return (asking.result(), None) if asking.done() else (None, None)
+            done, _ = await asyncio.wait(
+                {self._asking, *news}, timeout=seconds + _PATIENCE, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            await _cancelled(*news)
+        if not self._asking.done():
+            if done:
+                await self._give_up()
+            return None, None
+        asked, self._asking = self._asking, None
+        try:
+            piece = asked.result()
         except ZunError as error:
             return None, error
-        finally:
-            for task in (asking, *news):
-                task.cancel()
-            await asyncio.gather(asking, *news, return_exceptions=True)
+        self._follower.take(piece)
+        return piece, None
+
+    async def _give_up(self) -> None:
+        asked, self._asking = self._asking, None
+        if asked is not None:
+            await _cancelled(asked)
 
     def _frames(self, piece: Mapping[str, Any] | None, failed: ZunError | None) -> bytes:
         if failed is not None:
@@ -167,6 +192,12 @@ class _Stream:
         await self._call.waits.wait(
             self._row.uuid, lambda seen: seen is None or _state(seen) != now, self._lease.wait(seconds)
         )
+
+
+async def _cancelled(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _state(row: Container | Seen) -> tuple[object, ...]:
