@@ -113,7 +113,7 @@ def _apart(product: Product, folder: Path) -> Iterator[httpx.Client]:
     product.terminate()
     product.conf(DEFAULT={"transport_url": f"unix://{folder}/bus"})
     with running("zun-api", product):
-        wait_until(lambda: healthy(product), 30, "zun-api answers")
+        wait_until(lambda: healthy(product), 120, "zun-api answers")
         yield product.http()
 
 
@@ -123,7 +123,7 @@ def test_the_agent_restarts_and_the_stream_goes_on(
     product = make_product()
     with _apart(product, tmp_path) as http:
         with running("zun-compute", product):
-            wait_until(lambda: agent_up(http), 30, "zun-compute is up")
+            wait_until(lambda: agent_up(http), 120, "zun-compute is up")
             uuid = made(product, busybox, COUNTS_ON)
             follower = ClientFollower(product.http, uuid)
             reading = threading.Thread(target=follower.read)
@@ -132,7 +132,7 @@ def test_the_agent_restarts_and_the_stream_goes_on(
         wait_until(lambda: any(one.name == "waiting" for one in follower.events), 60, "it is told that nobody answers")
         before = len(follower.lines)
         with running("zun-compute", product):
-            wait_until(lambda: len(follower.lines) > before, 60, "it goes on")
+            wait_until(lambda: len(follower.lines) > before, 150, "it goes on")
             told_to_stop(product, uuid)
             reading.join(240)
             assert not reading.is_alive(), "the stream has ended with the container"

@@ -72,10 +72,10 @@ def test_a_log_is_followed_over_the_ends_of_agent_and_broker(
         compute={"topic": f"log-{product.port}"},
     )
     with running("zun-api", product):
-        wait_until(lambda: healthy(product), 30, "zun-api answers")
+        wait_until(lambda: healthy(product), 120, "zun-api answers")
         http = product.http()
         with running("zun-compute", product):
-            wait_until(lambda: agent_up(http), 30, "zun-compute is up")
+            wait_until(lambda: agent_up(http), 120, "zun-compute is up")
             uuid = made(product, busybox, COUNTS_ON)
             follower = ClientFollower(product.http, uuid)
             reading = threading.Thread(target=follower.read)
@@ -90,7 +90,7 @@ def test_a_log_is_followed_over_the_ends_of_agent_and_broker(
             wait_until(lambda: len(follower.lines) >= goal, 90, "it goes on with the broker")
         before = len(follower.lines)
         with running("zun-compute", product):
-            wait_until(lambda: len(follower.lines) > before, 90, "it goes on with the next agent")
+            wait_until(lambda: len(follower.lines) > before, 150, "it goes on with the next agent")
             told_to_stop(product, uuid)
             reading.join(300)
             assert not reading.is_alive(), "the stream has ended with the container"
