@@ -128,6 +128,21 @@ async def test_attach_ends_without_an_exit_code(node: RelayBench) -> None:
     assert (proxy.exit, proxy.closed) == (None, (1000, "Target closed"))
 
 
+async def test_attach_without_a_terminal_shows_all_until_the_container_ends(node: RelayBench) -> None:
+    """The container's program ends by itself, with much unread."""
+    size = MIB + 7 if node.bench.real else 7
+    command = ["sh", "-c", f"read go; head -c {size} /dev/zero; exit 3"] if node.bench.real else ["cat"]
+    uuid = await node.bench.running(*command, stdin=True)
+    async with node.proxy(await node.attach_row(uuid)) as proxy:
+        await proxy.send(b"go 4567" if not node.bench.real else b"go\n")
+        if not node.bench.real:
+            await proxy.until(b"go 456")
+            await node.bench.port.stop(uuid, 0)
+        shown = await proxy.rest()
+    assert len(shown) == (size if node.bench.real else 1)
+    assert (proxy.exit, proxy.closed) == (None, (1000, "Target closed"))
+
+
 async def test_leaving_an_attached_container_lets_it_run(node: RelayBench) -> None:
     uuid = await node.bench.running("cat", stdin=True)
     row = await node.attach_row(uuid)
@@ -164,6 +179,20 @@ async def test_command_that_reads_nothing_is_ended_too(node: RelayBench) -> None
         proxy.vanish()
     await _ended(node, row.uuid)
     await eventually(lambda: not processes(["sleep", "86411"]), 20, "the command is gone")
+
+
+async def test_end_of_a_command_is_told_while_its_input_waits(node: RelayBench) -> None:
+    """The proxy's answer to the close stands behind that input."""
+    uuid = await node.bench.running()
+    async with node.proxy(await node.exec_row(uuid, "sleep", "86415")) as proxy:
+        stuck = asyncio.create_task(_flood(proxy))
+        await eventually(lambda: _calm(proxy), 30, "nothing more is taken")
+        await node.bench.port.stop(uuid, 0)
+        await proxy.rest()
+        stuck.cancel()
+        await asyncio.gather(stuck, return_exceptions=True)
+    assert proxy.exit != "not told"
+    assert proxy.closed[0] == 1000
 
 
 async def test_option_lets_commands_go_on(bench: SessionsBench, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import http
 import logging
-import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,6 +30,7 @@ from zun.domain.session import Session as Row
 from zun.domain.session import SessionKind
 from zun.relay import control, tls
 from zun.relay.closing import Handshakes
+from zun.relay.link import narrow
 from zun.runtime.sessions import Session
 from zun.store import sessions
 
@@ -158,7 +158,7 @@ class Relay:
     async def _handle(self, connection: ServerConnection) -> None:
         task = asyncio.current_task()
         assert task is not None  # noqa: S101
-        connection.transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        narrow(connection)
         uuid = _uuid(connection)
         if len(self._open) >= self._conf.max_sessions:
             await _say(connection, End(TRY_LATER, "The node has as many sessions as it takes; try again.", "refused"))

@@ -21,6 +21,7 @@ from zun.domain.session import SessionKind
 from zun.relay import control
 from zun.relay.control import Eof, Resize
 from zun.relay.first import first_of
+from zun.relay.link import established
 from zun.runtime.sessions import Session
 
 LOG = logging.getLogger(__name__)
@@ -31,7 +32,6 @@ _OPEN = Gauge("zun_relay_sessions", "Sessions open at the relay now.", ["kind"])
 _ENDED = Counter("zun_relay_sessions_ended", "Sessions that ended at the relay.", ["kind", "result"])
 _BYTES = Counter("zun_relay_bytes", "Bytes that passed the relay.", ["direction"])
 
-_ESTABLISHED = 1
 _CANNOT_RUN = 126
 
 
@@ -140,7 +140,6 @@ class RelaySession:
     async def _gone(self) -> End:
         """While input waits for the program nothing is read from the connection, nor its end: something is sent, which
         the machine of a proxy that is gone refuses, and the kernel is asked."""
-        link = self._connection.transport.get_extra_info("socket")
         while True:
             await asyncio.sleep(self._node.conf.relay.ping_interval)
             if not self._waiting:
@@ -149,7 +148,7 @@ class RelaySession:
                 async with asyncio.timeout(1.0):
                     await self._connection.ping()
             await asyncio.sleep(0.1)
-            if link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] != _ESTABLISHED:
+            if not established(self._connection):
                 self._connection.transport.abort()
                 return _LEFT
 

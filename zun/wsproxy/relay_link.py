@@ -12,6 +12,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from zun.domain.session import Session
+from zun.relay.closing import OutgoingConnection
+from zun.relay.link import narrow
 from zun.wsproxy.ending import LOST, End
 from zun.wsproxy.pipe import PIECE
 from zun.wsproxy.server import RelayUnreachable
@@ -45,9 +47,10 @@ class RelayLink:
             except Exception as error:
                 LOG.error("action=wsproxy result=certificates not read again reason=%s", error)
         try:
-            return await connect(
+            made = await connect(
                 f"wss://{address}/v1/sessions/{session.uuid}",
                 ssl=self._tls,
+                create_connection=OutgoingConnection,
                 proxy=None,
                 compression=None,
                 user_agent_header=None,
@@ -57,6 +60,8 @@ class RelayLink:
                 max_size=4 * PIECE,
                 max_queue=1,
             )
+            narrow(made)
+            return made
         except InvalidStatus as error:
             text = error.response.body.decode(errors="replace").strip()
             LOG.warning("action=session session=%s relay=%s result=lost reason=%s", session.uuid, address, text)

@@ -22,6 +22,7 @@ from zun.domain.clock import Clock
 from zun.domain.errors import ZunError
 from zun.domain.session import Session
 from zun.relay.closing import Handshakes
+from zun.relay.link import narrow
 from zun.store import sessions
 from zun.store.database import Database
 from zun.wsproxy import audit, framing, origin
@@ -169,6 +170,7 @@ class Proxy:
             _OPEN.dec()
 
     async def _session(self, client: ServerConnection) -> None:
+        narrow(client)
         told, begun = self._told(client), time.monotonic()
         session: Session | None = None
         pipe: Pipe | None = None

@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from websockets.asyncio.connection import Connection
 from websockets.exceptions import ConnectionClosed
 
+from zun.relay.link import established
 from zun.wsproxy.ending import LOST, NORMAL, REFUSED, End
 from zun.wsproxy.far import Far
+
+_PROBE = 1.0
+"""Seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +36,20 @@ class _Side:
         self._connection = connection
         self._pong: Awaitable[float] | None = None
         self._sent = 0.0
-        self.held = False
-        """We do not read from it, as the other side does not take what came."""
+        self._held_since: float | None = None
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Meanwhile we do not read from it, as the other side does not take what came."""
+        self._held_since = time.monotonic()
+        try:
+            yield
+        finally:
+            self._held_since = None
+
+    def held_for(self, now: float) -> float:
+        """Seconds."""
+        return 0.0 if self._held_since is None else now - self._held_since
 
     async def ping(self, now: float) -> None:
         if self._waits() or self._still:
@@ -49,7 +65,7 @@ class _Side:
 
     @property
     def _still(self) -> bool:
-        return self.held or self._connection.paused
+        return self._held_since is not None or self._connection.paused
 
     def _waits(self) -> bool:
         return self._pong is not None and not asyncio.ensure_future(self._pong).done()
@@ -59,6 +75,7 @@ class Watch:
     """Told of traffic by the pipe; ``run_to_end`` returns when the session has to end."""
 
     def __init__(self, client: Connection, relay: Far, limits: Limits) -> None:
+        self._connection = client
         self._client = _Side(client)
         self._relay = _Side(relay)
         self._limits = limits
@@ -68,23 +85,13 @@ class Watch:
         """Something came from either side."""
         self._last = time.monotonic()
 
-    @contextlib.contextmanager
-    def client_waits(self) -> Iterator[None]:
+    def client_waits(self) -> contextlib.AbstractContextManager[None]:
         """Its input is being given to the relay: nothing is read from it meanwhile."""
-        self._client.held = True
-        try:
-            yield
-        finally:
-            self._client.held = False
+        return self._client.held()
 
-    @contextlib.contextmanager
-    def relay_waits(self) -> Iterator[None]:
+    def relay_waits(self) -> contextlib.AbstractContextManager[None]:
         """The same the other way."""
-        self._relay.held = True
-        try:
-            yield
-        finally:
-            self._relay.held = False
+        return self._relay.held()
 
     async def run_to_end(self) -> End:
         """Looks once a second at most, and less often where no limit is near."""
@@ -102,9 +109,21 @@ class Watch:
                 return End(LOST, "The node of the container does not answer.", "lost")
             if now >= next_ping:
                 next_ping = now + limits.ping_interval
+                if self._client.held_for(now) >= limits.ping_interval and await self._vanished():
+                    return End(NORMAL, "The client is gone.", "left")
                 await self._client.ping(now)
                 await self._relay.ping(now)
             await asyncio.sleep(self._pause(now, begun, next_ping))
+
+    async def _vanished(self) -> bool:
+        """Of a client that is not read: its end stands behind input that the program does not take. Something is sent,
+        which the machine of one that is gone refuses, and the kernel is asked."""
+        if not self._connection.paused:
+            with contextlib.suppress(TimeoutError, ConnectionClosed):
+                async with asyncio.timeout(_PROBE):
+                    await self._connection.ping()
+            await asyncio.sleep(_PROBE / 10)
+        return not established(self._connection)
 
     def _pause(self, now: float, begun: float, next_ping: float) -> float:
         limits = self._limits
