@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections.abc import Callable
 
 from zun.compute.node import Node
+from zun.compute.pauses import Pauses
 from zun.compute.refresh import refresh
 from zun.domain.errors import ZunError
 
@@ -41,7 +41,7 @@ class Watcher:
         node.settled = self._after_operation
 
     async def run(self) -> None:
-        wait = 0.2
+        pauses = Pauses()
         try:
             while True:
                 started = self._node.clock.monotonic()
@@ -51,10 +51,7 @@ class Watcher:
                     LOG.warning("action=watch result=cut reason=%s", error.message)
                 except Exception:
                     LOG.exception("action=watch result=crashed")
-                if self._node.clock.monotonic() - started > 10:
-                    wait = 0.2
-                await self._node.clock.sleep(wait * (0.75 + random.random() / 2))  # noqa: S311
-                wait = min(wait * 2, 15.0)
+                await self._node.clock.sleep(pauses.after(self._node.clock.monotonic() - started))
                 self._sync_soon()
         finally:
             looks = list(self._looks)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
@@ -18,6 +17,7 @@ from zun.compute.capsules.compare import Comparison
 from zun.compute.capsules.holdings import engine_of
 from zun.compute.capsules.look import look
 from zun.compute.node import Node
+from zun.compute.pauses import Pauses
 from zun.domain.errors import EngineUnreachable, ZunError
 from zun.store import capsules
 
@@ -75,7 +75,7 @@ class CapsuleWatch:
         if self._node.pods is None:
             return
         comparing = asyncio.create_task(self._compare(), name="capsules-compare")
-        wait = 0.2
+        pauses = Pauses()
         try:
             while True:
                 started = self._node.clock.monotonic()
@@ -86,11 +86,8 @@ class CapsuleWatch:
                         LOG.warning("action=watch-capsules result=cut reason=%s", error.message)
                 except Exception:
                     LOG.exception("action=watch-capsules result=crashed")
-                if self._node.clock.monotonic() - started > 10:
-                    wait = 0.2
                 self._node.news.tell_all()
-                await self._node.clock.sleep(wait * (0.75 + random.random() / 2))  # noqa: S311
-                wait = min(wait * 2, 15.0)
+                await self._node.clock.sleep(pauses.after(self._node.clock.monotonic() - started))
                 if not await reach(self._node):
                     self._node.usage_changed()
         finally:
