@@ -42,7 +42,7 @@ if [[ $which != machine ]]; then
     lane=
 fi
 # Tests wait a third of their time, for engines and services: one worker more than two processors carries.
-workers=${ZUN_TEST_WORKERS:-3}
+workers=${ZUN_TEST_WORKERS:-2}
 declare -A chosen=([all]= [machine]="not cloud" [cloud]=cloud)
 flock -u 9
 ZUN_TEST_OPENSTACK=$CLIENTS/bin/openstack ZUN_TEST_TEMPEST=$TEMPEST/bin/tempest \
