@@ -15,21 +15,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.chains import CHECKS
 from tests.support import schemathesis_hooks
 from tests.support.live import Live, live
 from tests.support.wait import wait_until
 
-CHECKS = (
-    "not_a_server_error",
-    "status_code_conformance",
-    "content_type_conformance",
-    "response_schema_conformance",
-    "response_headers_conformance",
-    "unsupported_method",
-    "allow_header_conformance",
-    "ignored_auth",
-    "missing_required_header",
-)
 pytestmark = pytest.mark.timeout(900)
 UNLIMITED = {
     "quota": dict.fromkeys(("containers", "cpu", "memory", "disk"), -1),
@@ -38,7 +28,6 @@ UNLIMITED = {
 TAKES_ALL_AWAY = ("container.delete_several", "capsule.delete_several")
 """Schemathesis draws identifiers from earlier answers, too: these would leave nothing to act on."""
 TAKES_THE_NODE_AWAY = ("service.disable", "service.force_down", "service.delete", "service.delete_by_path")
-NEEDS_NOTHING = ("container.create ", "container.list ")
 SECONDS = 840
 
 
@@ -122,5 +111,5 @@ def test_chains_of_create_and_what_follows(zun: Live) -> None:
     )  # fmt: skip
     assert seen["container.create 202"] > 10, seen
     # Which operations are drawn is chance; those on what a chain made, by its links, are many.
-    done = {name for name in seen if name.endswith((" 200", " 202", " 204")) and not name.startswith(NEEDS_NOTHING)}
-    assert len(done) >= 6, seen
+    done = {name for name in seen if name.endswith((" 200", " 202", " 204"))}
+    assert len(done) > 10, seen

@@ -16,10 +16,11 @@ import schemathesis
 from schemathesis import Case
 from schemathesis.generation.meta import TestPhase
 
+from tests.support.creatable import make_creatable
+
 _KNOWN: dict[str, list[str]] = json.loads(Path(os.environ["ZUN_FUZZ_IDENTS"]).read_text())
-_ENDING = ("delete", "delete_several", "kill", "stop", "pause", "rename", "update")
+_ENDING = ("delete", "delete_several", "kill", "stop", "pause", "rename", "update", "resize_container")
 _TURN = count()
-_KEPT = ("name", "labels", "environment", "interactive", "tty", "workdir", "hostname", "auto_heal", "entrypoint")
 
 
 @schemathesis.hook
@@ -31,7 +32,7 @@ def before_call(context: Any, case: Case[Any], kwargs: dict[str, Any]) -> None:
     stateful = case.meta is not None and case.meta.phase.name == TestPhase.STATEFUL
     turn = next(_TURN)
     if stateful and (kind, operation) == ("container", "create"):
-        _make_creatable(case)
+        make_creatable(case)
     elif stateful and (kind, operation) == ("container", "show"):
         if turn % 2:  # a chain looks whether it is there
             case.query = {}
@@ -49,13 +50,3 @@ def _meet_what_exists(case: Case[Any], kind: str, operation: str, turn: int, *, 
     if operation == "delete_several" and case.query:
         values = _KNOWN.get(f"{kind}_ident", [])
         case.query["ids"] = [values[turn % len(values)]] if values else case.query.get("ids")
-
-
-def _make_creatable(case: Case[Any]) -> None:
-    """Keeps of the generated body what no deployment refuses."""
-    drawn = case.body if isinstance(case.body, dict) else {}
-    kept = {name: drawn[name] for name in _KEPT if drawn.get(name)}
-    if not str(kept.get("workdir", "/")).startswith("/"):
-        del kept["workdir"]
-    case.query = {"run": "true"}
-    case.body = {"image": "busybox", "cpu": 0.1, "memory": 4, **kept}

@@ -12,13 +12,14 @@ import schemathesis
 from schemathesis import Case
 from schemathesis.generation.meta import TestPhase
 
+from tests.support.creatable import make_creatable
+
 ALIVE = ("alive-0", "alive-1", "alive-2", "alive-3")
 """Names of containers that run when the command starts."""
 _ENDING = ("delete", "kill", "stop", "pause", "rename", "update", "resize_container")
 """Operations that end a container, or give it another name."""
 _DRAW = random.Random(20250101)
 """Not one in two by count: a check sends its request once more, so that every first one could be the other half."""
-_KEPT = ("name", "labels", "environment", "interactive", "tty", "workdir", "hostname", "auto_heal", "entrypoint")
 
 
 @schemathesis.hook
@@ -29,20 +30,10 @@ def before_call(context: Any, case: Case[Any], kwargs: dict[str, Any]) -> None:
         case.query["timeout"] = "0"
     stateful = case.meta is not None and case.meta.phase.name == TestPhase.STATEFUL
     if stateful and (kind, operation) == ("container", "create"):
-        _make_creatable(case)
+        make_creatable(case)
     elif stateful and (kind, operation) == ("container", "show"):
         case.query = {}  # a chain looks whether it is there; parameters are drawn in the other phases
     elif (
         not stateful and "container_ident" in case.path_parameters and operation not in _ENDING and _DRAW.random() < 0.5
     ):
         case.path_parameters["container_ident"] = _DRAW.choice(ALIVE)
-
-
-def _make_creatable(case: Case[Any]) -> None:
-    """Keeps of the generated body what no deployment refuses."""
-    drawn = case.body if isinstance(case.body, dict) else {}
-    kept = {name: drawn[name] for name in _KEPT if drawn.get(name)}
-    if not str(kept.get("workdir", "/")).startswith("/"):
-        del kept["workdir"]
-    case.query = {"run": "true"}
-    case.body = {"image": "busybox", "cpu": 0.1, "memory": 4, **kept}
