@@ -76,6 +76,22 @@ async def test_bundle_that_nothing_works_in_and_nobody_has_a_record_of_is_remove
     assert await cri.sh(member, "echo on") == "on"
 
 
+async def test_member_starts_though_a_killed_engine_left_its_bundle_half_written(cri: CriBench) -> None:
+    """containerd makes no second one beside it and starts the container never: its next attempt is another."""
+    capsule = await cri.capsule()
+    spec = cri.member_spec(capsule)
+    made = await cri.pods.create(spec)
+    left = cri.engine.root / "state/io.containerd.runtime.v2.task/k8s.io" / made
+    cri.engine.kill()
+    (left / "rootfs").mkdir(parents=True)
+    cri.engine.start()
+    await eventually(lambda: _answers(cri), 20, "the engine is back")
+    assert left.exists()
+    await cri.pods.start(spec.uuid)
+    assert await cri.sh(spec.uuid, "echo on") == "on"
+    assert not left.exists()
+
+
 async def test_what_the_engine_has_is_not_ended(cri: CriBench) -> None:
     capsule = await cri.capsule()
     box = await cri.box(capsule)

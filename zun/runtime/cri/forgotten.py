@@ -81,6 +81,14 @@ class Remains:
             if one.capsule == capsule or one.name in idents:
                 await self.end(one)
 
+    async def end_bundle(self, member: str) -> None:
+        """The folder of a member that the engine does not have any more, with what its runtime keeps; neither the shim
+        nor the namespace, which are its sandbox's. Raises the port's errors."""
+        known = await self._client.connect()
+        bundle = _bundles(known) / member
+        if await self._engine() is not None and not await self._has(member):
+            await asyncio.to_thread(_end_bundle, self._socket, bundle)
+
     async def kill(self, ident: str) -> bool:
         """The shim of a sandbox that the engine has and cannot come to an end with, and all below it; was it there?"""
         if await self._engine() is None:
@@ -187,6 +195,12 @@ def _namespaces(known: EngineFacts) -> Path:
 
 def _bundles(known: EngineFacts) -> Path:
     return Path(known.state).parent / _TASKS / shims.ENGINE_NAMESPACE
+
+
+def _end_bundle(socket: str, bundle: Path) -> None:
+    if bundle.exists():
+        _undo_runtime("", socket, bundle)
+        _remove_bundle(bundle)
 
 
 def _undo_runtime(program: str, socket: str, bundle: Path) -> None:

@@ -26,7 +26,9 @@ from zun.runtime.fingerprint import spec_hash
 from zun.runtime.pods import MemberSpec
 
 _GRACE = 10
-_HALF_STARTED = re.compile(r"task \S+: already exists|failed to start io pipe copy: .*no such file")
+_HALF_STARTED = re.compile(
+    r"task \S+: already exists|failed to start io pipe copy: .*no such file|start shim: mkdir .*: file exists"
+)
 _LIVE = frozenset({facts.RUNNING})
 
 
@@ -262,6 +264,7 @@ class Members:
         if sandbox is None:
             raise absent(f"capsule {capsule} has no sandbox that is ready")
         await self._client.repeated("RemoveContainer", container_id=row.id)
+        await self._sandboxes.clear(row.id)
         groups = await self._sandboxes.groups(sandbox.runtime_handler)
         within = configs.sandbox_context(
             sandbox,

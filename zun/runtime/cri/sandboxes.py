@@ -223,6 +223,10 @@ class Sandboxes:
             await self.remove_group(await self.groups(handler), uuid)
         await asyncio.to_thread(self._logs.remove, uuid)
 
+    async def clear(self, member: str) -> None:
+        """What an engine that was killed left of a member's start; the engine's record of it is gone."""
+        await self._remains.end_bundle(member)
+
     async def _razed(self, row: Any) -> None:
         """CRI never removes a sandbox with a member whose end it has missed, nor that member: below it all goes."""
         if not await self._missed.has_record(row.id):
