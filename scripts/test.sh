@@ -27,7 +27,7 @@ STATE=$(mktemp -d /tmp/zun-tests.XXXXXX)
 unset ZUN_STATE_DIR ZUN_PORT
 [[ $which == machine ]] || note_testbed
 trap tidy EXIT
-packages=(docker-registry skopeo busybox-static e2fsprogs iproute2 iptables ethtool rabbitmq-server
+packages=(docker-registry skopeo busybox-static e2fsprogs iproute2 iptables ethtool libfaketime rabbitmq-server
     mariadb-server-core mariadb-client-core postgresql containerd runc runsc containernetworking-plugins
     chromium fonts-dejavu-core)
 [[ $which == machine ]] || mapfile -t -O "${#packages[@]}" packages <tests/testbed/packages

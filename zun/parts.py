@@ -46,6 +46,7 @@ from zun.runtime.simulated import SimulatedRuntime
 from zun.runtime.simulated_pods import SimulatedPods
 from zun.scheduler import filters
 from zun.store import settings
+from zun.store.clock import DatabaseClock
 from zun.store.database import Database
 from zun.volume.base import Volumes
 from zun.volume.cinder import CinderVolumes
@@ -130,7 +131,6 @@ async def counting(conf: Any) -> AsyncIterator[Counting]:
 @contextlib.asynccontextmanager
 async def build(conf: Any) -> AsyncIterator[Parts]:
     """Open what the configuration names; closed at the end of the block. Raises ConfigError."""
-    clock = SystemClock()
     cipher = _cipher(conf)
     _check_filters(conf)
     async with contextlib.AsyncExitStack() as stack:
@@ -139,13 +139,15 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
             stack.push_async_callback(openstack.close)
         db = Database.of(conf)
         stack.push_async_callback(db.close)
+        clock = DatabaseClock(db)
         runtime = _runtime(conf)
         stack.push_async_callback(runtime.close)
-        bus = _bus(conf)  # connects from here on
+        bus = _bus(conf, clock)  # connects from here on
         stack.push_async_callback(bus.close)
         notifier = _notifier(conf)
         stack.push_async_callback(notifier.close)
         await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
+        await stack.enter_async_context(clock.followed())
         deployment_id = await _deployment_id(db)
         volumes = {name: _volumes(name, conf, db, clock, openstack) for name in cloud.volume_drivers(conf)}
         for driver in volumes.values():
@@ -174,7 +176,7 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
             pod_network=pod_network,
             volumes=volumes,
             cipher=cipher,
-            identity=_identity(conf, db, clock, openstack),
+            identity=_identity(conf, db, openstack),
             deployment_id=deployment_id,
             events=events,
             log_places=LogPlaces(conf.api.log_streams),
@@ -216,7 +218,9 @@ def _pods(conf: Any, clock: Clock) -> Pods | None:
     return CriPods(conf)
 
 
-def _identity(conf: Any, db: Database, clock: Clock, openstack: OpenStack | None) -> Identity:
+def _identity(conf: Any, db: Database, openstack: OpenStack | None) -> Identity:
+    """Tokens end by the date, as people and Keystone have it."""
+    clock = SystemClock()
     if cloud.in_cloud(conf) and openstack is not None:
         return KeystoneIdentity(openstack.keystone, conf, clock)
     return LocalIdentity(db, conf, clock)
@@ -306,14 +310,14 @@ def _check_filters(conf: Any) -> None:
         raise ConfigError(str(error)) from error
 
 
-def _bus(conf: Any) -> Bus:
+def _bus(conf: Any, clock: DatabaseClock) -> Bus:
     scheme, _, rest = conf.transport_url.partition("://")
     if scheme == "local":
         return LocalBus()
     if scheme == "unix" and rest.startswith("/"):
         return SocketBus(rest)
     if scheme in ("rabbit", "amqp", "amqps"):
-        return _rabbit_bus(conf)
+        return _rabbit_bus(conf, clock)
     raise ConfigError(
         f"[DEFAULT]/transport_url '{scheme}://…' is not known: use local:// (one process), unix:///folder"
         " (one machine) or rabbit://user:password@host:5672/ (RabbitMQ)"
@@ -368,7 +372,7 @@ def _rabbit_options(conf: Any) -> RabbitOptions:
     )
 
 
-def _rabbit_bus(conf: Any) -> Bus:
+def _rabbit_bus(conf: Any, clock: DatabaseClock) -> Bus:
     from zun.bus.rabbit_url import TransportUrlError
 
     try:
@@ -379,6 +383,6 @@ def _rabbit_bus(conf: Any) -> Bus:
             " install zun-ng[rabbitmq]"
         ) from error
     try:
-        return RabbitBus(conf.transport_url, _rabbit_options(conf))
+        return RabbitBus(conf.transport_url, _rabbit_options(conf), clock.timestamp)
     except TransportUrlError as error:
         raise ConfigError(f"[DEFAULT]/transport_url cannot be used: {error}") from error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import httpx
 
@@ -12,9 +12,9 @@ from tests.support.product import ZUN, Product
 
 
 @contextlib.contextmanager
-def running(name: str, product: Product) -> Iterator[subprocess.Popen[bytes]]:
-    """A console script of ours on the product's configuration; ends with SIGTERM and exit code 0."""
-    command = [str(ZUN.with_name(name)), "--config-file", str(product.state.conf_file)]
+def running(name: str, product: Product, before: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
+    """A console script of ours on the product's configuration, after ``before``; ends with SIGTERM and exit code 0."""
+    command = [*before, str(ZUN.with_name(name)), "--config-file", str(product.state.conf_file)]
     with (product.state.root / f"{name}.log").open("ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
@@ -46,10 +45,13 @@ class RabbitAgent:
         doorbell: Callable[[], None],
         methods: Mapping[str, Handler],
         session: Callable[[], Awaitable[Session]],
+        now: Callable[[], float],
     ) -> None:
+        """``now``: seconds by the clock that all hosts share."""
         self._host = host
         self._names = names
-        self._doorbell = Doorbell(host, names.doorbell, doorbell)
+        self._doorbell = Doorbell(host, names.doorbell, doorbell, now)
+        self._now = now
         self._instance = uuid.uuid4().hex
         self._methods: dict[str, Handler] = {**methods, WHO: self._who}
         self._session = session
@@ -74,7 +76,7 @@ class RabbitAgent:
         """A queue alone proves nothing: the broker keeps that of a dead connection for a while."""
         try:
             async with asyncio.timeout(_WHO_SECONDS) as limit:
-                await ask(session, self._names, WHO, {}, _WHO_SECONDS)
+                await ask(session, self._names, WHO, {}, _WHO_SECONDS, sent=self._now())
         except (Unroutable, Refused):
             return
         except TimeoutError:
@@ -139,12 +141,11 @@ class RabbitAgent:
         except (orjson.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             log.warning("action=bus-serve host=%s result=bad-message reason=%r", self._host, str(error))
             raise TimeoutError("not a call") from error
-        age = time.time() - sent
+        age = self._now() - sent
         if age > deadline:
-            # A broker that hung delivers what nobody waits for any more. Clocks that differ look the same.
+            # A broker that hung delivers what nobody waits for any more.
             late = HostUnreachable(
-                f"Host {self._host} got {method} {age:.0f} s after it was sent, by the two hosts' clocks;"
-                f" it is of use for {deadline:g} s."
+                f"Host {self._host} got {method} {age:.0f} s after it was sent; it is of use for {deadline:g} s."
             )
             return orjson.dumps({"error": remote_errors.encode(late)}), deadline
         loop = asyncio.get_running_loop()
@@ -169,12 +170,14 @@ async def ask(
     params: Mapping[str, Any],
     deadline: float,
     confirmed: Callable[[], None] = lambda: None,
+    *,
+    sent: float,
 ) -> dict[str, Any]:
     """The answer's frame. Raises SessionLost, Unroutable, Refused, FrameError.
 
-    ``confirmed`` is called when the broker has the question.
+    ``confirmed`` is called when the broker has the question. ``sent``: now, by the clock that all hosts share, seconds.
     """
-    body = frames.pack({"method": method, "params": dict(params), "sent": time.time(), "deadline": deadline})
+    body = frames.pack({"method": method, "params": dict(params), "sent": sent, "deadline": deadline})
     ident, answer = session.expect()
     try:
         await session.publish(names.calls, body, mandatory=True, ident=ident, expiration=deadline)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -33,10 +32,12 @@ _TRY_SECONDS = 10.0
 class Doorbell:
     """Listens on each session it is given, until that is lost."""
 
-    def __init__(self, host: str, queue: str, ring: Callable[[], None]) -> None:
+    def __init__(self, host: str, queue: str, ring: Callable[[], None], now: Callable[[], float]) -> None:
+        """``now``: seconds by the clock that all hosts share; the latest to listen is served first."""
         self._host = host
         self._queue = queue
         self._ring = ring
+        self._now = now
         self._task: asyncio.Task[None] | None = None
         self.missed = False
         """May rings have been lost? What they were for stands in the database."""
@@ -91,7 +92,7 @@ class Doorbell:
         queue = await channel.declare_queue(self._queue, durable=True, arguments=QUEUE)
         await queue.bind(session.exchange, self._queue)
         # The newest consumer comes first: one of a dead connection would swallow rings until the broker notices.
-        await queue.consume(self._on_ring(session), arguments={"x-priority": int(time.time())})
+        await queue.consume(self._on_ring(session), arguments={"x-priority": int(self._now())})
 
     def _on_ring(self, session: Session) -> Callable[[AbstractIncomingMessage], Awaitable[None]]:
         async def ring(message: AbstractIncomingMessage) -> None:

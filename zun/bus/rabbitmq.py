@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -35,14 +36,15 @@ _RING_SECONDS = 30.0
 class RabbitBus:
     """See ``zun.bus.base.Bus``. Connects in the background from the start, for ever."""
 
-    def __init__(self, url: str, options: RabbitOptions | None = None) -> None:
-        """Needs a running loop. Raises TransportUrlError."""
+    def __init__(self, url: str, options: RabbitOptions | None = None, now: Callable[[], float] = time.time) -> None:
+        """``now``: seconds by the clock that all hosts share. Needs a running loop. Raises TransportUrlError."""
         target = parse(url, options or RabbitOptions())
         for name in target.ignored:
             log.warning("action=bus-connect option=%s result=ignored reason='not known in transport_url'", name)
         for library in ("aio_pika", "aiormq"):  # each change of state is told once, by us
             logging.getLogger(library).setLevel(logging.CRITICAL)
         self._topic = target.options.topic
+        self._now = now
         self._link = Link(target, f"{Path(sys.argv[0]).name or 'zun'}:{socket.gethostname()}:{os.getpid()}")
         self._agents: dict[str, RabbitAgent] = {}
         self._rings: dict[str, asyncio.Task[None]] = {}
@@ -90,7 +92,9 @@ class RabbitBus:
         try:
             async with asyncio.timeout(deadline) as limit:
                 session = await self._reach(host)
-                frame = await ask(session, names, method, params, deadline, lambda: confirmed.append(True))
+                frame = await ask(
+                    session, names, method, params, deadline, lambda: confirmed.append(True), sent=self._now()
+                )
         except TimeoutError as error:
             if not limit.expired():
                 raise
@@ -129,7 +133,7 @@ class RabbitBus:
         names = names_of(self._topic, host)
         if host in self._agents:
             raise Conflict(f"Another agent serves host {host} already.")
-        agent = RabbitAgent(host, names, doorbell, methods, self._link.session)
+        agent = RabbitAgent(host, names, doorbell, methods, self._link.session, self._now)
         self._agents[host] = agent
         try:
             await self._attach(host, agent)

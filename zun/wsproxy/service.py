@@ -12,9 +12,10 @@ from typing import Any
 
 from zun import metrics, stopping
 from zun.conf import ConfigError
-from zun.domain.clock import Clock, SystemClock
+from zun.domain.clock import Clock
 from zun.domain.session import Session
 from zun.relay import control, tls
+from zun.store.clock import DatabaseClock
 from zun.store.database import Database
 from zun.wsproxy.ending import LOST, End
 from zun.wsproxy.far import Far
@@ -32,7 +33,8 @@ async def run(conf: Any, ready: Callable[[], None] | None = None, *, docker: Con
     try:
         with listen(conf) as listening, metrics.serving(conf, "proxy"), stopping.on_signals(stop):
             await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
-            async with serving(conf, db, SystemClock(), listening, docker):
+            clock = DatabaseClock(db)
+            async with clock.followed(), serving(conf, db, clock, listening, docker):
                 if ready is not None:
                     ready()
                 await stop.wait()
