@@ -185,8 +185,6 @@ async def test_command_that_reads_nothing_is_ended_too(node: RelayBench) -> None
 
 async def test_end_of_a_command_is_told_while_its_input_waits(node: RelayBench) -> None:
     """The proxy's answer to the close stands behind that input."""
-    if node.bench.port.name == "cri":
-        pytest.skip("containerd 1.6 tells no end of a command while it waits to hand over input that nobody reads")
     uuid = await node.bench.running()
     async with node.proxy(await node.exec_row(uuid, "sleep", "86415")) as proxy:
         stuck = asyncio.create_task(_flood(proxy))

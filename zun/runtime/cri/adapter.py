@@ -189,7 +189,8 @@ class CriPods:
     ) -> AsyncIterator[Session]:
         row = await self._members.running(uuid)
         pid = await self._pid(row)
-        async with streams.run(self._client, self._claims, row.id, pid, command, tty=tty, stdin=stdin) as session:
+        made = streams.run(self._client, self._claims, self._task_execs, row.id, pid, command, tty=tty, stdin=stdin)
+        async with made as session:
             yield session
 
     async def end_exec(self, uuid: str, exec_id: str, command: Sequence[str], began: datetime) -> None:
@@ -204,7 +205,7 @@ class CriPods:
     async def attach_session(self, uuid: str, *, stdin: bool) -> AsyncIterator[Session]:
         row = await self._members.running(uuid)
         tty = facts.given_config(await self._members.status(row.id)).tty
-        async with streams.attach(self._client, row.id, tty=tty, stdin=stdin) as session:
+        async with streams.attach(self._client, self._task_execs, row.id, tty=tty, stdin=stdin) as session:
             yield session
 
     async def resize(self, uuid: str, *, height: int, width: int) -> None:

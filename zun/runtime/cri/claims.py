@@ -49,6 +49,7 @@ class Claim:
         let_go: Callable[[], None],
         *,
         blind: bool,
+        reading: bool,
     ) -> None:
         self._engine_id = engine_id
         self._pid = pid
@@ -57,6 +58,7 @@ class Claim:
         self._execs = execs
         self._let_go = let_go
         self._blind = blind
+        self._reading = reading
         self._process: psutil.Process | None = None
         self._exec_id: str | None = None
         self._search: asyncio.Task[None] | None = None
@@ -66,6 +68,11 @@ class Claim:
     def found(self) -> bool:
         """Was its process seen on this host?"""
         return self._process is not None
+
+    async def exec_id(self) -> str | None:
+        """The shim's id of it, once it has begun; None: not known."""
+        await self.settled.wait()
+        return self._exec_id
 
     def begin(self) -> None:
         """The engine was asked."""
@@ -104,6 +111,7 @@ class Claim:
                 strict = loop.time() < begun + _SETTLES
                 self._process = await asyncio.to_thread(self._look, strict=strict)
                 if self._process is not None:
+                    await self._look_for_id()  # it may have begun since
                     return
                 await asyncio.sleep(pause)
                 pause = min(pause * 1.5, 0.1)
@@ -116,7 +124,7 @@ class Claim:
         if self._before.ids is None or self._exec_id is not None:
             return
         with contextlib.suppress(EngineError):  # it is looked for again
-            new = set(await self._execs.of(self._engine_id) or ()) - self._before.ids
+            new = set(await self._execs.of(self._engine_id, reading=self._reading) or ()) - self._before.ids
             self._exec_id = new.pop() if len(new) == 1 else None
 
     def _look(self, *, strict: bool) -> psutil.Process | None:
@@ -143,14 +151,16 @@ class Claims:
         self._seen: set[str] = set()
 
     @asynccontextmanager
-    async def starting(self, engine_id: str, pid: int, command: Sequence[str]) -> AsyncIterator[Claim]:
-        """To be entered before the engine is asked. The next session of the container waits until the process of this
-        one is seen. Raises EngineUnreachable."""
+    async def starting(
+        self, engine_id: str, pid: int, command: Sequence[str], *, reading: bool
+    ) -> AsyncIterator[Claim]:
+        """To be entered before the engine is asked. ``reading``: the command is given input. The next session of the
+        container waits until the process of this one is seen. Raises EngineUnreachable."""
         blind = engine_id in self._blind
         async with self._turn(engine_id, waits=not blind or await self._execs.of(engine_id) is not None) as let_go:
-            ids = await self._execs.of(engine_id)
+            ids = await self._execs.of(engine_id, reading=reading)
             before = _Before(await asyncio.to_thread(roots, pid), None if ids is None else frozenset(ids))
-            claim = Claim(engine_id, pid, command, before, self._execs, let_go, blind=blind)
+            claim = Claim(engine_id, pid, command, before, self._execs, let_go, blind=blind, reading=reading)
             try:
                 yield claim
             finally:

@@ -88,6 +88,11 @@ class CriClient:
         await self.connect()
         return await self._call(method, METHODS[method].request(**fields), self.deadline + extra)
 
+    async def awaited(self, method: str, **fields: Any) -> Any:
+        """As ``call``, without a deadline: its answer is what somebody waits for."""
+        await self.connect()
+        return await self._call(method, METHODS[method].request(**fields), None)
+
     async def repeated(self, method: str, *, extra: float = 0.0, **fields: Any) -> Any:
         """As ``call``, to end or remove something: waits for one that the engine has at work already, and for what it
         does where a shim died, which ends all that ran below it."""
@@ -148,7 +153,7 @@ class CriClient:
             " v1; containerd 1.6 or newer is needed"
         )
 
-    async def _call(self, method: str, request: Any, deadline: float) -> Any:
+    async def _call(self, method: str, request: Any, deadline: float | None) -> Any:
         try:
             return await self._send(method, request, deadline)
         except grpc.aio.AioRpcError as error:
@@ -157,7 +162,7 @@ class CriClient:
                 self._facts = None  # another engine is there now: meet anew
             raise found from error
 
-    async def _send(self, method: str, request: Any, deadline: float) -> Any:
+    async def _send(self, method: str, request: Any, deadline: float | None) -> Any:
         send = METHODS[method].on(self._open())
         try:
             return await send(request, timeout=deadline, metadata=NAMESPACE)

@@ -21,6 +21,8 @@ from zun.runtime.cri.claims import Claim, Claims
 from zun.runtime.cri.client import CriClient
 from zun.runtime.cri.errors import conflict, unreachable
 from zun.runtime.cri.spdy import PROTOCOL, Spdy
+from zun.runtime.cri.task_execs import TaskExecs
+from zun.runtime.cri.unread import UnreadInput
 from zun.runtime.detach import DetachKeys
 from zun.runtime.upgrade import Refused, upgrade
 from zun.runtime.wire import Wire, WireClosed
@@ -32,11 +34,14 @@ _STATUS_LENGTH = 64 * 1024
 class CriSession:
     """``zun.runtime.sessions.Session`` over CRI."""
 
-    def __init__(self, spdy: Spdy, endpoint: str, streams: dict[str, int], claim: Claim | None) -> None:
+    def __init__(
+        self, spdy: Spdy, endpoint: str, streams: dict[str, int], claim: Claim | None, unread: UnreadInput
+    ) -> None:
         self._spdy = spdy
         self._endpoint = endpoint
         self._streams = streams
         self._claim = claim
+        self._unread = unread
         self._command = claim is not None
         self._status = bytearray()
         self._input_ended = "stdin" not in streams
@@ -52,6 +57,7 @@ class CriSession:
             data, typed = self._keys.pass_on(data)
             self.detached = self.detached or typed
         if not self._input_ended and data:
+            self._unread.given(len(data))
             await self._send("stdin", data)
         if self.detached:
             await self._spdy.close()
@@ -68,6 +74,7 @@ class CriSession:
     async def end_command(self) -> None:
         if self._claim is not None and not self._over:
             await self._claim.kill()
+            self._unread.killed()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         outputs = {self._streams[name] for name in ("stdout", "stderr") if name in self._streams}
@@ -122,31 +129,43 @@ class CriSession:
 
 @asynccontextmanager
 async def run(
-    client: CriClient, claims: Claims, engine_id: str, pid: int, command: Sequence[str], *, tty: bool, stdin: bool
+    client: CriClient,
+    claims: Claims,
+    execs: TaskExecs,
+    engine_id: str,
+    pid: int,
+    command: Sequence[str],
+    *,
+    tty: bool,
+    stdin: bool,
 ) -> AsyncIterator[CriSession]:
     """A session with a command in a running container, whose first process is ``pid`` on this host. Leaving ends the
     session; the command sees the end of its input and goes on. Raises EngineNotFound, EngineConflict (it does not run),
     EngineUnreachable."""
-    async with claims.starting(engine_id, pid, command) as claim:
+    async with claims.starting(engine_id, pid, command, reading=stdin) as claim:
         asked = await client.call(
             "Exec", container_id=engine_id, cmd=list(command), tty=tty, stdin=stdin, stdout=True, stderr=not tty
         )
-        async with _opened(client, asked.url, claim, tty=tty, stdin=stdin) as session:
+        unread = UnreadInput(execs, engine_id, claim.exec_id, tty=tty)
+        async with _opened(client, asked.url, claim, unread, tty=tty, stdin=stdin) as session:
             yield session
 
 
 @asynccontextmanager
-async def attach(client: CriClient, engine_id: str, *, tty: bool, stdin: bool) -> AsyncIterator[CriSession]:
+async def attach(
+    client: CriClient, execs: TaskExecs, engine_id: str, *, tty: bool, stdin: bool
+) -> AsyncIterator[CriSession]:
     """A session with the container's own program, which has to have been made with such streams. What it wrote before
     is in its log. Leaving does not end it. Raises as ``run``."""
     asked = await client.call("Attach", container_id=engine_id, tty=tty, stdin=stdin, stdout=True, stderr=not tty)
-    async with _opened(client, asked.url, None, tty=tty, stdin=stdin) as session:
+    unread = UnreadInput(execs, engine_id, _own, tty=tty)
+    async with _opened(client, asked.url, None, unread, tty=tty, stdin=stdin) as session:
         yield session
 
 
 @asynccontextmanager
 async def _opened(
-    client: CriClient, url: str, claim: Claim | None, *, tty: bool, stdin: bool
+    client: CriClient, url: str, claim: Claim | None, unread: UnreadInput, *, tty: bool, stdin: bool
 ) -> AsyncIterator[CriSession]:
     names = ["error", *(["stdin"] if stdin else []), "stdout", "resize" if tty else "stderr"]
     wire: Wire | None = None
@@ -166,10 +185,16 @@ async def _opened(
             raise _silent(client, error) from error
         if claim is not None:
             claim.begin()
-        yield CriSession(spdy, client.endpoint, streams, claim)
+        yield CriSession(spdy, client.endpoint, streams, claim, unread)
     finally:
         if wire is not None:
             await wire.close()
+        await unread.close()
+
+
+async def _own() -> str:
+    """The container's own program has no id."""
+    return ""
 
 
 async def _dial(url: str) -> Wire:

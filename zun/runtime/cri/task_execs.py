@@ -11,7 +11,8 @@ import contextlib
 import logging
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from zun.domain.errors import EngineError, EngineNotFound, EngineUnreachable
@@ -24,9 +25,18 @@ _STOPPED = 3
 _ENDS_WITHIN = 10.0
 """Seconds that a shim has to end a command."""
 _PAUSE = 0.1
+_ASKED_AGAIN = 1.0
 _SIGNALS = ((signal.SIGHUP, 1.5), (signal.SIGTERM, 1.5), (signal.SIGKILL, _ENDS_WITHIN))
 """One after another, as a terminal that is closed does first, and the seconds that each has: some shims cannot pass on
 the last one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pipes:
+    """Named ones of this host, between containerd and a shim."""
+
+    given: Path
+    shown: Sequence[Path]
 
 
 class TaskExecs:
@@ -35,13 +45,38 @@ class TaskExecs:
     def __init__(self, client: CriClient) -> None:
         self._client = client
 
-    async def of(self, engine_id: str) -> Mapping[str, float] | None:
-        """Ids of the commands that run in a container, and when each began, in seconds since 1970; None where they
-        cannot be seen: another engine than containerd, or another machine's. Raises EngineUnreachable."""
-        facts = await self._client.connect()
-        if facts.name != "containerd" or not facts.state:
+    async def of(self, engine_id: str, *, reading: bool = False) -> Mapping[str, float] | None:
+        """Ids of the commands that run in a container, and when each began, in seconds since 1970; ``reading``: only of
+        those that are given input. None where they cannot be seen: another engine than containerd, or another
+        machine's. Raises EngineUnreachable."""
+        folder = await self._folder(engine_id)
+        if folder is None:
             return None
-        return await asyncio.to_thread(_listed, Path(facts.state) / "containers" / engine_id / "io")
+        return await asyncio.to_thread(_listed, folder, _STREAMS[:1] if reading else _STREAMS)
+
+    async def pipes(self, engine_id: str, exec_id: str, *, tty: bool) -> Pipes | None:
+        """Of a command, or of the container's own program (an empty id); None where ``of`` sees none, and once they are
+        gone. Raises EngineUnreachable."""
+        folder = await self._folder(engine_id)
+        if folder is None:
+            return None
+        return await asyncio.to_thread(_pipes, folder, exec_id or engine_id, _STREAMS[1 : 2 if tty else 3])
+
+    async def ended(self, engine_id: str, exec_id: str) -> None:
+        """Returns when the command, or the container's own program (an empty id), has. One that has not begun is waited
+        for too. Raises EngineUnreachable."""
+        while True:
+            try:
+                await self._client.awaited("Tasks.Wait", container_id=engine_id, exec_id=exec_id)
+                return
+            except EngineUnreachable:
+                raise
+            except EngineNotFound:
+                if not await self._runs(engine_id) or exec_id not in (await self.of(engine_id) or {}):
+                    return
+            except EngineError as error:
+                LOG.debug("action=wait container=%s exec=%s reason=%s", engine_id, exec_id, error.text)
+            await asyncio.sleep(_ASKED_AGAIN)
 
     async def end(self, engine_id: str, exec_id: str) -> bool:
         """Signals, until it is over; one that is gone is. False: its shim did not manage. Never raises."""
@@ -68,6 +103,19 @@ class TaskExecs:
         await self._client.call("Tasks.ResizePty", container_id=engine_id, height=height, width=width)
         return True
 
+    async def _folder(self, engine_id: str) -> Path | None:
+        facts = await self._client.connect()
+        if facts.name != "containerd" or not facts.state:
+            return None
+        return Path(facts.state) / "containers" / engine_id / "io"
+
+    async def _runs(self, engine_id: str) -> bool:
+        try:
+            answer = await self._client.call("Tasks.Get", container_id=engine_id)
+        except EngineNotFound:
+            return False
+        return bool(answer.process.status != _STOPPED)
+
     async def _over(self, engine_id: str, exec_id: str) -> bool:
         """Has it ended? One that has not begun yet is not known either, but has its pipes."""
         try:
@@ -79,7 +127,7 @@ class TaskExecs:
         return bool(answer.process.status == _STOPPED)
 
 
-def _listed(folder: Path) -> Mapping[str, float] | None:
+def _listed(folder: Path, streams: Sequence[str]) -> Mapping[str, float] | None:
     """The container's own pipes carry its own id, and are none of a command."""
     found: dict[str, float] = {}
     own = folder.parent.name
@@ -92,7 +140,15 @@ def _listed(folder: Path) -> Mapping[str, float] | None:
         with contextlib.suppress(OSError):  # removed meanwhile
             began = place.stat().st_mtime
             for name in os.listdir(place.path):
-                ident = next((name.removesuffix(end) for end in _STREAMS if name.endswith(end)), "")
+                ident = next((name.removesuffix(end) for end in streams if name.endswith(end)), "")
                 if ident and ident != own:
                     found[ident] = began
     return found
+
+
+def _pipes(folder: Path, ident: str, shown: Sequence[str]) -> Pipes | None:
+    """With a terminal there is a pipe of errors too, which nobody uses."""
+    given = next(folder.glob(f"*/{ident}{_STREAMS[0]}"), None)
+    if given is None:
+        return None
+    return Pipes(given, [given.with_name(f"{ident}{end}") for end in shown])
