@@ -1,5 +1,5 @@
 """The unmodified `openstack appcontainer exec --interactive` and `attach` in a pseudo-terminal, and what a person types
-there. The client's own `~.` is no part of it: it compares bytes with text, and never leaves."""
+there. The client's own `~.` does not leave: it compares bytes with text."""
 
 from __future__ import annotations
 
