@@ -168,3 +168,53 @@ def test_one_hung_container_does_not_hold_up_another(proxied: tuple[Product, Pro
     cloud.act(well, "stop", timeout="0")
     cloud.wait(well, "Stopped", timeout=30)
     proxy.hang(None)
+
+
+def health(cloud: Cloud, uuid: str) -> str:
+    """The engine's word."""
+    return str(((cloud.engine(uuid) or {}).get("State") or {}).get("Health", {}).get("Status", ""))
+
+
+CHECK = {"cmd": "test ! -e /ill", "interval": 1, "retries": 1, "timeout": 10}
+
+
+def test_an_unhealthy_container_is_replaced_when_it_is_to_be_healed(cloud: Cloud) -> None:
+    """By the operation that also brings back what vanished (S5.8); one that is not to be healed is left alone."""
+    healed = cloud.running(auto_heal=True, healthcheck=CHECK)
+    left = cloud.running(healthcheck=CHECK)["uuid"]
+    uuid = healed["uuid"]
+    old = {one: (cloud.engine(one) or {})["Id"] for one in (uuid, left)}
+    for one in (left, uuid):
+        cloud.act(one, "execute", 200, command="touch /ill")
+    wait_until(lambda: (cloud.engine(uuid) or {}).get("Id", old[uuid]) != old[uuid], 90, "a new engine container")
+    after = cloud.wait(uuid, "Running")
+    assert after["addresses"] == healed["addresses"]
+    wait_until(lambda: health(cloud, uuid) == "healthy", 60, "it is well")
+    assert [action["action"] for action in cloud.actions(uuid)] == ["rebuild", "create"]
+    wait_until(lambda: health(cloud, left) == "unhealthy", 60, "the other one is not")
+    assert (cloud.engine(left) or {})["Id"] == old[left]
+    assert cloud.wait(left, "Running")["status_reason"] is None
+
+
+def test_one_that_is_unhealthy_again_and_again_is_replaced_three_times_and_told(cloud: Cloud) -> None:
+    uuid = cloud.running(auto_heal=True, healthcheck=CHECK | {"cmd": "test -e /well"})["uuid"]
+    shown = wait_until(
+        lambda: (row := cloud.show(uuid) or {}) and str(row["status_reason"]).startswith("Unhealthy;") and row,
+        180,
+        "it is told",
+    )
+    assert shown["status"] == "Running"
+    assert [action["action"] for action in cloud.actions(uuid)] == [*["rebuild"] * 3, "create"]
+    cloud.act(uuid, "execute", 200, command="touch /well")
+    wait_until(lambda: (cloud.show(uuid) or {})["status_reason"] is None, 60, "it is taken back")
+
+
+def test_with_the_event_stream_cut_a_sync_finds_what_is_unhealthy(proxied: tuple[Product, ProxyThread]) -> None:
+    product, proxy = proxied
+    cloud = Cloud(product, "busybox")
+    uuid = cloud.running(auto_heal=True, healthcheck=CHECK)["uuid"]
+    proxy.hang("GET .*/events")
+    proxy.cut("/events")
+    cloud.act(uuid, "execute", 200, command="touch /ill")
+    wait_until(lambda: [a for a in cloud.actions(uuid) if a["action"] == "rebuild"], 90, "it is made anew")
+    cloud.wait(uuid, "Running")

@@ -7,10 +7,11 @@ import uuid as uuids
 from datetime import timedelta
 from typing import Any
 
-from zun.compute import observe
+from zun.compute import observe, unhealthy
 from zun.compute.node import Node
 from zun.domain.container import Container, Type
 from zun.domain.lifecycle import Status, Task
+from zun.domain.observed import UNHEALTHY
 from zun.domain.operation import Kind
 from zun.store import containers, operations
 
@@ -53,7 +54,12 @@ async def _look(node: Node, uuid: str, *, settled: bool) -> bool | None:
         return await _vanished(node, row)
     if observed.state == "removing" and not settled:
         return False
-    values = observe.changed(row, observe.values_of(observed, row))
+    told: dict[str, Any] = {"status_reason": None} if row.status_reason == unhealthy.LEFT else {}
+    if unhealthy.ails(row, observed):
+        if await unhealthy.may_be_replaced(node, row):
+            return await _made_anew(node, row, {"run": True, UNHEALTHY: True})
+        told = {"status_reason": unhealthy.LEFT}
+    values = observe.changed(row, told | observe.values_of(observed, row))
     if not values:
         return False
     if values.get("status") == Status.RUNNING:
@@ -71,14 +77,18 @@ async def _vanished(node: Node, row: Container) -> bool | None:
     if row.auto_heal and row.status in HEALABLE:
         run = row.status in (Status.RUNNING, Status.PAUSED, Status.UNKNOWN)
         LOG.warning("action=heal container=%s engine_id=%s", row.uuid, row.container_id)
-        params = {"run": run, "healing": True}
-        return await announce(node, row, Kind.REBUILD, params, {"status": Status.REBUILDING}, Task.REBUILDING)
+        return await _made_anew(node, row, {"run": run})
     reason = f"No such container: {row.container_id} in {node.runtime.name}"
     if row.status == Status.ERROR and row.status_reason == reason:
         return False
     values: dict[str, Any] = {"status": Status.ERROR, "status_reason": reason, "status_detail": None}
     async with node.db.write() as connection:
         return await containers.update(connection, row.uuid, _expected(row), values, node.clock.now()) or None
+
+
+async def _made_anew(node: Node, row: Container, params: dict[str, Any]) -> bool | None:
+    wanted = params | {"healing": True}
+    return await announce(node, row, Kind.REBUILD, wanted, {"status": Status.REBUILDING}, Task.REBUILDING)
 
 
 def _expected(row: Container) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from zun.domain.clock import Clock
 from zun.domain.container import Container
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import status_of_list
-from zun.domain.observed import Observed
+from zun.domain.observed import UNHEALTHY, Observed
 from zun.store import capsules, containers, operations, pinned_cpus
 
 LOG = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def plan(rows: Sequence[Container], engine: Sequence[Observed], owner: str) -> P
         item = seen.get(row.uuid)
         if item is not None and item.owner != owner:
             foreign.append(row.uuid)
-        elif item is None or status_of_list(item.state) != row.status:
+        elif item is None or status_of_list(item.state) != row.status or (row.auto_heal and item.health == UNHEALTHY):
             look.append(row.uuid)
     orphans = [item.uuid for item in engine if item.owner == owner and item.uuid not in known]
     return Plan(look, orphans, foreign)

@@ -26,7 +26,6 @@ IGNORED = (
     "copy",
     "commit",
     "export",
-    "health_status",
 )
 
 

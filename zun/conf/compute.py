@@ -82,6 +82,10 @@ OPTIONS = [
         " when it is back; off: it frees them then.",
     ),
     cfg.IntOpt(
-        "heal_attempts", default=3, min=1, help="Tries of one healing before a container with auto_heal is Error."
+        "heal_attempts",
+        default=3,
+        min=1,
+        help="Tries of one healing before a container with auto_heal is Error; and how often within an hour one is made"
+        " anew whose health check fails.",
     ),
 ]

@@ -6,6 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+UNHEALTHY = "unhealthy"
+"""A health check's last word; also the parameter of a rebuild that it caused."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -21,7 +24,7 @@ class Observed:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     health: str | None = None
-    """``starting healthy unhealthy``, None without a health check."""
+    """``starting``, ``healthy`` or ``UNHEALTHY``; None without a health check."""
     owner: str = ""
     """Who made it: ``<deployment id>/<host>``. An agent touches its own only."""
     spec_hash: str = ""

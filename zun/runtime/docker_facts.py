@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from zun.domain.observed import Observed
+from zun.domain.observed import UNHEALTHY, Observed
 from zun.runtime.base import EngineInfo, ImageFacts, Stats
 
 UUID_LABEL = "org.openstack.zun.uuid"
@@ -47,7 +47,7 @@ def _state(word: str) -> str:
 
 
 def observed_from_list(row: Mapping[str, Any]) -> Observed | None:
-    """One row of the list form; None when it is not ours by name."""
+    """One row of the list form, which tells of health that it fails; None when it is not ours by name."""
     uuid = next(filter(None, map(uuid_of, row.get("Names") or ())), None)
     if uuid is None:
         return None
@@ -56,6 +56,7 @@ def observed_from_list(row: Mapping[str, Any]) -> Observed | None:
         uuid=uuid,
         engine_id=row["Id"],
         state=_state(row.get("State", "")),
+        health=UNHEALTHY if str(row.get("Status", "")).endswith(f"({UNHEALTHY})") else None,
         owner=labels.get(OWNER_LABEL, ""),
         spec_hash=labels.get(SPEC_LABEL, ""),
     )
@@ -83,7 +84,7 @@ def observed_from_inspect(uuid: str, facts: Mapping[str, Any]) -> Observed:
         oom_killed=bool(state.get("OOMKilled")),
         started_at=parse_time(state.get("StartedAt")),
         finished_at=parse_time(state.get("FinishedAt")),
-        health=health if health in ("starting", "healthy", "unhealthy") else None,
+        health=health if health in ("starting", "healthy", UNHEALTHY) else None,
         owner=labels.get(OWNER_LABEL, ""),
         spec_hash=labels.get(SPEC_LABEL, ""),
         command=tuple(config.get("Cmd") or ()),
