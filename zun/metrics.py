@@ -1,4 +1,4 @@
-"""/metrics of a process, in Prometheus' text format, on a listener of its own: neither the API's nor its balancer's.
+"""/metrics of a process, in Prometheus' text format, and its /healthcheck, on a listener of their own: not the API's.
 
 Answered in threads, so that a slow reader keeps nobody waiting.
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 from prometheus_client import Gauge, start_http_server
 
 from zun.conf import ConfigError
+from zun.domain.vitals import Vitals
 
 LOG = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ _TASKS = Gauge("zun_tasks", "Tasks of the event loop now.")
 
 
 @contextlib.contextmanager
-def serving(conf: Any, process: Process) -> Iterator[None]:
+def serving(conf: Any, process: Process, vitals: Vitals | None = None) -> Iterator[None]:
     """Meanwhile, if ``[metrics]`` has a port for this process. Called in its event loop, whose tasks are counted then
     (``all_tasks`` may be asked from another thread). Raises ConfigError when the port cannot be listened on."""
     with contextlib.suppress(RuntimeError):  # without a loop there are none
@@ -35,6 +36,8 @@ def serving(conf: Any, process: Process) -> Iterator[None]:
         return
     try:
         server, thread = start_http_server(port, address)
+        if vitals is not None:
+            server.set_app(_with_health(server.get_app(), vitals))
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigError(
@@ -47,3 +50,19 @@ def serving(conf: Any, process: Process) -> Iterator[None]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _with_health(others: Any, vitals: Vitals) -> Callable[..., Iterable[bytes]]:
+    """``/healthcheck``: 200, or 503 with the loops that are silent; the rest as before."""
+
+    def application(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        if environ["PATH_INFO"] != "/healthcheck":
+            answer: Iterable[bytes] = others(environ, start_response)
+            return answer
+        silent = vitals.silent()
+        body = f"These do not go on: {', '.join(silent)}\n" if silent else "OK\n"
+        words = "503 Service Unavailable" if silent else "200 OK"
+        start_response(words, [("Content-Type", "text/plain; charset=utf-8"), ("Cache-Control", "no-store")])
+        return [body.encode()]
+
+    return application

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from zun import metrics, stopping
 from zun.conf import ConfigError
+from zun.domain.vitals import Vitals
 from zun.parts import Parts, build
 
 if TYPE_CHECKING:
@@ -26,19 +27,25 @@ GRACE = 10
 
 
 async def run(
-    conf: Any, *, api: bool, compute: bool, proxy: bool = False, ready: Callable[[], None] | None = None
+    conf: Any,
+    *,
+    api: bool,
+    compute: bool,
+    proxy: bool = False,
+    ready: Callable[[], None] | None = None,
+    vitals: Vitals | None = None,
 ) -> None:
-    """Run API, agent and the proxy of sessions, as asked, until SIGTERM or SIGINT. Raises ConfigError, or OSError when
-    a port is taken."""
-    policy = _policy(conf) if api else None
+    """Run API, agent and the proxy of sessions, as asked, until SIGTERM or SIGINT; the agent's loops tell ``vitals``
+    how they are. Raises ConfigError, or OSError when a port is taken."""
+    policy, vitals = _policy(conf) if api else None, vitals or Vitals()
     stop = asyncio.Event()
     with contextlib.ExitStack() as stack:
         listening = stack.enter_context(_listen(conf)) if api else None
         sessions = stack.enter_context(_listen_for_sessions(conf)) if proxy else None
-        stack.enter_context(metrics.serving(conf, "api" if api else "compute"))
+        stack.enter_context(metrics.serving(conf, "api" if api else "compute", vitals))
         async with build(conf) as parts:
             with stopping.on_signals(stop):
-                await _serve(parts, listening, sessions, policy, compute=compute, ready=ready, stop=stop)
+                await _serve(parts, listening, sessions, policy, vitals, compute=compute, ready=ready, stop=stop)
 
 
 async def _serve(
@@ -46,6 +53,7 @@ async def _serve(
     listening: socket.socket | None,
     sessions: socket.socket | None,
     policy: Policy | None,
+    vitals: Vitals,
     *,
     compute: bool,
     ready: Callable[[], None] | None,
@@ -54,7 +62,7 @@ async def _serve(
     tasks: list[asyncio.Task[None]] = []
     agent_ready = asyncio.Event()
     if compute:
-        tasks.append(asyncio.create_task(_agent(parts, agent_ready.set), name="agent"))
+        tasks.append(asyncio.create_task(_agent(parts, vitals, agent_ready.set), name="agent"))
     if listening is not None and policy is not None:
         tasks.append(asyncio.create_task(_api(parts, listening, policy, stop), name="api"))
         tasks.append(asyncio.create_task(_reaper(parts, stop), name="reaper"))
@@ -119,7 +127,7 @@ async def _announce(agent_ready: asyncio.Event | None, ready: Callable[[], None]
         ready()
 
 
-async def _agent(parts: Parts, ready: Callable[[], None]) -> None:
+async def _agent(parts: Parts, vitals: Vitals, ready: Callable[[], None]) -> None:
     from zun.compute import agent
     from zun.compute.node import Node
 
@@ -142,6 +150,7 @@ async def _agent(parts: Parts, ready: Callable[[], None]) -> None:
         host=parts.conf.host,
         deployment_id=parts.deployment_id,
         instance=str(uuid.uuid4()),
+        vitals=vitals,
     )
     await agent.run(node, ready)
 

@@ -56,6 +56,8 @@ def test_api_and_agent_of_one_process(tmp_path: Path) -> None:
         }
         wait_until(lambda: wanted <= set((read(port) or "").splitlines()), 30, "the create is counted")
         assert re.search(r"^zun_tasks [1-9]", read(port) or "", re.M)
+        health = httpx.get(f"http://127.0.0.1:{port}/healthcheck", timeout=30, trust_env=False)
+        assert (health.status_code, health.text) == (200, "OK\n")
 
         def told(text: str) -> str:
             """The line of the log about a request; it is written after the answer is sent."""

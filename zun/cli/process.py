@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import resource
@@ -9,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from zun.cli import systemd
+from zun.domain.vitals import Vitals
 
 _OPEN_FILES = 65536
 LOG_FORMAT = "%(asctime)s.%(msecs)03d %(process)d %(levelname)s %(name)s %(message)s"
@@ -21,7 +23,11 @@ def run_process(
     gc.disable()  # until all is loaded: collecting between imports finds nothing and costs a tenth of the start
     from zun import wiring
 
-    _run(conf, lambda started: wiring.run(conf, api=api, compute=compute, proxy=proxy, ready=started), ready)
+    _run(
+        conf,
+        lambda started, vitals: wiring.run(conf, api=api, compute=compute, proxy=proxy, ready=started, vitals=vitals),
+        ready,
+    )
 
 
 def run_proxy(conf: Any) -> None:
@@ -29,18 +35,21 @@ def run_proxy(conf: Any) -> None:
     gc.disable()
     from zun.wsproxy import service
 
-    async def past_relays(started: Callable[[], None]) -> None:
+    async def run(started: Callable[[], None], vitals: Vitals) -> None:
+        if not conf.websocket_proxy.docker_tcp:
+            await service.run(conf, started, vitals=vitals)
+            return
         from zun import docker_door
 
         async with docker_door.opened(conf) as door:
-            await service.run(conf, started, docker=door.connect)
+            await service.run(conf, started, docker=door.connect, vitals=vitals)
 
-    _run(conf, past_relays if conf.websocket_proxy.docker_tcp else lambda started: service.run(conf, started))
+    _run(conf, run)
 
 
 def _run(
     conf: Any,
-    main: Callable[[Callable[[], None]], Coroutine[Any, Any, None]],
+    main: Callable[[Callable[[], None], Vitals], Coroutine[Any, Any, None]],
     ready: Callable[[], None] | None = None,
 ) -> None:
     import uvloop
@@ -52,10 +61,19 @@ def _run(
         if ready is not None:
             ready()
 
+    async def watched() -> None:
+        vitals = Vitals()
+        watching = asyncio.create_task(systemd.watch(vitals), name="health")
+        try:
+            await main(started, vitals)
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+
     set_up_logs(conf)
     _allow_connections()
     try:
-        uvloop.run(main(started))
+        uvloop.run(watched())
     finally:
         systemd.notify("STOPPING=1")
 

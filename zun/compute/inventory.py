@@ -7,7 +7,7 @@ import logging
 import shutil
 from typing import Any
 
-from zun.compute.node import BINARY, Node
+from zun.compute.node import BINARY, LONGEST_ROUND, Node
 from zun.compute.topology import pinnable
 from zun.domain import resources
 from zun.domain.errors import PlacementUnavailable, Unavailable, ZunError
@@ -59,6 +59,7 @@ class Inventory:
         interval = float(self._node.conf.periodic_interval_max)
         next_full = self._node.clock.monotonic() + interval
         while True:
+            self._node.vitals.beat("inventory", interval + LONGEST_ROUND)
             left = next_full - self._node.clock.monotonic()
             if left <= 0 or self._waiting:  # asked first: changes that never end must not keep the heartbeat waiting
                 next_full = self._node.clock.monotonic() + interval

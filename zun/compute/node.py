@@ -13,6 +13,7 @@ from zun.compute.execs import Execs
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock
 from zun.domain.container import Container
+from zun.domain.vitals import Vitals
 from zun.image.base import Images, ImageStore
 from zun.network.base import Network, PodNetwork
 from zun.placement.base import Placement
@@ -22,6 +23,9 @@ from zun.store.database import Database
 from zun.volume.base import Volumes
 
 BINARY = "zun-compute"
+
+LONGEST_ROUND = 600.0
+"""Seconds after which a loop's round stands still: all that it waits for has a deadline, and few come together."""
 
 
 async def _at_once() -> None:
@@ -55,6 +59,8 @@ class Node:
     instance: str
     notifier: Notifier = field(default_factory=Silent)
     """Told how operations go."""
+    vitals: Vitals = field(default_factory=Vitals)
+    """Told by the loops that they are well."""
     pods: Pods | None = None
     """The engine for capsules; None where this node takes none."""
     pod_images: Images | None = None

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from zun.compute.node import Node
+from zun.compute.node import LONGEST_ROUND, Node
 from zun.compute.operations.commit import clean_leftovers
 from zun.compute.refresh import refresh
 from zun.domain.clock import Clock
@@ -89,6 +89,8 @@ class Sync:
         interval = None if asked < 0 else float(asked or 60)
         again = 1.0
         while True:
+            if interval is not None:
+                self._node.vitals.beat("sync", interval + LONGEST_ROUND)
             self._now.clear()
             pause = interval
             try:

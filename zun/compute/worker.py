@@ -19,7 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from zun.compute import ending, telling
 from zun.compute.journal import Journal
-from zun.compute.node import Node
+from zun.compute.node import LONGEST_ROUND, Node
 from zun.compute.operations import chosen
 from zun.compute.operations.common import reason_of
 from zun.compute.work import Outcome, Work
@@ -109,6 +109,7 @@ class Worker:
         renewer = asyncio.create_task(self._renew(), name="lease-renewal")
         try:
             while True:
+                self._node.vitals.beat("worker", interval + LONGEST_ROUND)
                 self._bell.clear()
                 try:
                     await self._sweep()

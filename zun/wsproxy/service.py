@@ -14,6 +14,7 @@ from zun import metrics, stopping
 from zun.conf import ConfigError
 from zun.domain.clock import Clock
 from zun.domain.session import Session
+from zun.domain.vitals import Vitals
 from zun.relay import control, tls
 from zun.store.clock import DatabaseClock
 from zun.store.database import Database
@@ -25,13 +26,19 @@ from zun.wsproxy.server import Connect, Proxy, RelayUnreachable
 LOG = logging.getLogger(__name__)
 
 
-async def run(conf: Any, ready: Callable[[], None] | None = None, *, docker: Connect | None = None) -> None:
+async def run(
+    conf: Any,
+    ready: Callable[[], None] | None = None,
+    *,
+    docker: Connect | None = None,
+    vitals: Vitals | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT. ``docker``: the way past relays, where it is wanted. Raises ConfigError,
     DatabaseUnavailable, or OSError when the port is taken."""
     stop = asyncio.Event()
     db = Database.of(conf)
     try:
-        with listen(conf) as listening, metrics.serving(conf, "proxy"), stopping.on_signals(stop):
+        with listen(conf) as listening, metrics.serving(conf, "proxy", vitals), stopping.on_signals(stop):
             await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
             clock = DatabaseClock(db)
             async with clock.followed(), serving(conf, db, clock, listening, docker):
