@@ -95,6 +95,8 @@ async def test_attach_shares_the_containers_terminal_and_leaves_it_running(brows
         for tab in (one, other):
             await tab.open(str(cloud.get(f"/containers/{uuid}/attach")))
             await tab.state("connected")
+        await other.type("echo here $((1 + 1))\n")
+        await other.shows("here 2")  # Docker answers before it attaches
         await one.type("echo from $((40 + 2))\n")
         await one.shows("from 42")
         await other.shows("from 42")

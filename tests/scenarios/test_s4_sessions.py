@@ -241,6 +241,7 @@ def test_attach_side_by_side_with_input_size_and_the_end(member: Cloud) -> None:
     uuid = member.running(command=["sh"], interactive=True, tty=True)["uuid"]
     urls = [member.get(f"/containers/{uuid}/attach") for _ in range(2)]
     with terminal(urls[0]) as one, terminal(urls[1]) as other:
+        assert other.run("echo here") == "here"  # Docker answers before it attaches
         assert one.run("echo $((40+2))") == "42"
         other.until("42")
         assert member.post(f"/containers/{uuid}/resize", 200, params={"h": "21", "w": "77"}).json() is None
