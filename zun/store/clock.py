@@ -10,12 +10,14 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 import sqlalchemy as sa
 
 from zun.domain.clock import SystemClock
 from zun.domain.errors import Unavailable
-from zun.store.database import Database
+from zun.store import settings
+from zun.store.database import Database, DatabaseUnavailable
 
 LOG = logging.getLogger(__name__)
 
@@ -25,7 +27,10 @@ _SLEW = 0.1
 _MOVED_SECONDS = 1.0
 _NEVER_RIGHT_SECONDS = 86400.0
 """A clock that is moved further was never right, as that of a machine without a battery."""
+_KEPT_SECONDS = 0.1
 _TOLD_SECONDS = 10.0
+_NAME = "clock"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _ASKED = {
     "mysql": "SELECT UTC_TIMESTAMP(6)",
     "postgresql": "SELECT clock_timestamp() AT TIME ZONE 'utc'",
@@ -55,6 +60,7 @@ class DatabaseClock(SystemClock):
         self._steady = steady
         self._wall = wall
         self._server = server or (None if db.is_sqlite else self._ask)
+        self._booted = _BOOT.read_text().strip()
         self._offset = wall() - steady()
         self._looked: float | None = None
         self._apart = 0.0
@@ -69,7 +75,7 @@ class DatabaseClock(SystemClock):
     async def look(self) -> None:
         """Compare with the database's clock now. Raises DatabaseUnavailable."""
         if self._server is None:
-            self._follow_machine()
+            await self._follow_machine()
         else:
             await self._follow_server(self._server)
 
@@ -92,20 +98,43 @@ class DatabaseClock(SystemClock):
             except Unavailable as error:
                 LOG.debug("action=clock result=not asked reason=%s", error.message)
 
-    def _follow_machine(self) -> None:
+    async def _follow_machine(self) -> None:
+        """All processes of this machine go on from where one of them was, also after they were started anew."""
         at = self._steady()
-        moved = self._wall() - at - self._offset
-        since = 0.0 if self._looked is None else at - self._looked
-        self._looked = at
-        if not _MOVED_SECONDS < abs(moved) < _NEVER_RIGHT_SECONDS:
-            self._offset += moved
-            self._apart = 0.0
-            return
-        if abs(moved - self._apart) > _TOLD_SECONDS and abs(moved) > abs(self._apart):
-            LOG.warning("action=clock result=the machine's clock was moved by=%.0f s; it is followed slowly", moved)
-        self._apart = moved
-        most = since * _SLEW
-        self._offset += max(-most, min(most, moved))
+        wall = self._wall() - at
+        kept = await self._kept()
+        offset, since = kept or (wall, at)
+        since, self._looked = max(since, self._looked or at), at
+        moved = wall - offset
+        followed = wall
+        if _MOVED_SECONDS < abs(moved) < _NEVER_RIGHT_SECONDS:
+            most = max(0.0, at - since) * _SLEW
+            followed = offset + max(-most, min(most, moved))
+            if not self._apart:
+                LOG.warning("action=clock result=the machine's clock was moved by=%.0f s; it is followed slowly", moved)
+        self._apart = wall - followed
+        self._offset = followed
+        if kept is None or abs(followed - offset) > _KEPT_SECONDS:
+            await self._keep(followed, at)
+
+    async def _kept(self) -> tuple[float, float] | None:
+        """What was kept since this machine was booted: the clock's lead over the steady one, and when that was."""
+        try:
+            async with self._db.read() as connection:
+                told = await settings.get(connection, _NAME)
+        except DatabaseUnavailable as error:
+            if "no such table" in error.message:
+                return None
+            raise
+        booted, offset, at = (told or "- 0 0").split()
+        return (float(offset), float(at)) if booted == self._booted else None
+
+    async def _keep(self, offset: float, at: float) -> None:
+        value = f"{self._booted} {offset:.6f} {at:.6f}"
+        try:
+            await self._db.run(lambda connection: settings.put(connection, _NAME, value))
+        except DatabaseUnavailable as error:  # the next look comes to it
+            LOG.debug("action=clock result=not kept reason=%s", error.message)
 
     async def _follow_server(self, server: Callable[[], Awaitable[float]]) -> None:
         before = self._steady()
