@@ -5,6 +5,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from api_page import Page
+
 from zun import conf, policies
 
 REFERENCE = Path(__file__).parents[1] / "docs" / "reference"
@@ -105,6 +107,7 @@ def policy_file() -> str:
 def main() -> int:
     stale = []
     made = {
+        REFERENCE / "api.md": f"{NOTE}\n{Page().text()}",
         REFERENCE / "configuration.md": configuration(),
         REFERENCE / "policies.md": rules(),
         DEPLOY / "policy.yaml": policy_file(),
