@@ -11,6 +11,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.support import forks
 from tests.support.cloud_product import CloudProduct
 from tests.support.containerd import Containerd
 from tests.support.engine import SOCKET, Engine
@@ -35,6 +36,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # containers could not be interrupted.
         if signal.getsignal(ignored) is signal.SIG_IGN:
             signal.signal(ignored, signal.default_int_handler if ignored is signal.SIGINT else signal.SIG_DFL)
+    forks.allow()
     config.stash[_PRODUCTS] = []
     config.stash[_CLOUD_PRODUCTS] = []
 

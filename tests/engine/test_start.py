@@ -10,9 +10,17 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.forks import real_starts
 from tests.support.product import ZUN, Product
 
 MakeProduct = Callable[[], Product]
+
+
+@pytest.fixture(autouse=True)
+def real() -> Iterator[None]:
+    """What is told here of starts is seen of real ones."""
+    with real_starts():
+        yield
 
 
 def refused(product: Product) -> str:

@@ -66,8 +66,8 @@ class FaultRig:
         product.conf(**options)
         for side, service in zip(SIDES, (product.api, product.node), strict=True):
             service.sections = {**service.sections, **self._endpoints(side, service)}
-            service.command = ["env", f"ZUN_HOLD_FOLDER={self.holds}", f"PYTHONPATH={ROOT}", sys.executable, "-m",
-                               "tests.faults.pausable", service.program]  # fmt: skip
+            service.command = [sys.executable, "-m", "tests.faults.pausable", service.program]
+            service.env = {"ZUN_HOLD_FOLDER": str(self.holds), "PYTHONPATH": str(ROOT)}
 
     def _endpoints(self, side: str, service: Service) -> dict[str, dict[str, Any]]:
         def url(name: str) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from tests.support import forks
 from tests.support.cni import DAEMON
 from tests.support.containerd import PAUSE_IMAGE, Containerd
 from tests.support.engine import Engine
@@ -56,7 +57,7 @@ class CapsuleCloud:
                 "zun_cni_config_file": str(self.containerd.root / "net.d" / "10-zun-cni.conf"),
             },
         )
-        self._daemon: subprocess.Popen[bytes] | None = None
+        self._daemon: forks.Process | None = None
 
     def start(self, env: Mapping[str, str] | None = None) -> CapsuleCloud:
         """Capsules can be made afterwards. ``env`` adds to the product's environment."""
@@ -68,15 +69,13 @@ class CapsuleCloud:
 
     def _run(self, *words: str) -> None:
         command = [*DAEMON, *words, "--config-file", str(self.product.state.conf_file)]
-        done = subprocess.run(command, capture_output=True, text=True, env=OVS_ENV, timeout=60, check=False)
+        done = forks.run(command, env=OVS_ENV, timeout=60)
         assert done.returncode == 0, done.stderr
 
     def start_daemon(self) -> None:
         with self.daemon_log.open("ab") as log:
             command = [*DAEMON, "--config-file", str(self.product.state.conf_file)]
-            self._daemon = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=OVS_ENV, start_new_session=True
-            )
+            self._daemon = forks.start(command, stdout=log, stderr=log, env=OVS_ENV, start_new_session=True)
         socket = self.containerd.root / "cni.sock"
         wait_until(socket.exists, 90, f"the CNI daemon listens: {self.daemon_log.read_text()[-2000:]}")
 

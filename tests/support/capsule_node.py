@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
+from tests.support import forks
 from tests.support.cloud_product import CloudProduct
 from tests.support.cni import DAEMON
 from tests.support.containerd import Containerd
@@ -28,7 +28,7 @@ class CapsuleNode:
         self.http = product.http(project.account)
         self.plugins = folder
         self.log = folder.with_name("cni-daemon.log")
-        self._daemon: subprocess.Popen[bytes] | None = None
+        self._daemon: forks.Process | None = None
 
     @property
     def testbed(self) -> Testbed:
@@ -54,10 +54,11 @@ class CapsuleNode:
         self.product.prepare()
         words = ["--config-file", str(self.product.node.conf_file)]
         install = [*DAEMON, "install", "--bin-dir", str(plugins), *words]
-        subprocess.run(install, check=True, env=OVS_ENV, timeout=60, capture_output=True)
+        done = forks.run(install, env=OVS_ENV, timeout=60)
+        assert done.returncode == 0, done.stderr
         self.containerd.start()
         with self.log.open("ab") as log:
-            self._daemon = subprocess.Popen([*DAEMON, *words], stdout=log, stderr=log, env=OVS_ENV)
+            self._daemon = forks.start([*DAEMON, *words], stdout=log, stderr=log, env=OVS_ENV)
         self.product.start()
 
     def create(self, script: str = SLEEPS, nets: list[dict[str, str]] | None = None, **more: Any) -> str:

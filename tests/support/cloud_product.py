@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from tests.support import forks
 from tests.support.engine import SOCKET, Engine
 from tests.support.product import free_port
 from tests.support.subnets import SubnetClaim
@@ -44,9 +45,11 @@ class Service:
         self.url = f"http://127.0.0.1:{self.port}"
         self.command = [str(PROGRAMS / program)]
         """What is run; tests may put a trap around it."""
+        self.env: dict[str, str] = {}
+        """Added to the environment."""
         self.conf_file = folder / "zun.conf"
         self.log_file = folder / f"{program}.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forks.Process | None = None
 
     @property
     def running(self) -> bool:
@@ -61,12 +64,11 @@ class Service:
         """Starts the process and does not wait."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ZUN_", "OS_"))}
         with self.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = forks.start(
                 [*self.command, "--config-file", str(self.conf_file)],
-                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                env={**inherited, **(env or {})},
+                env={**inherited, **self.env, **(env or {})},
                 start_new_session=True,
             )
         return self
@@ -209,7 +211,7 @@ class CloudProduct:
     def tool(self, program: str, *arguments: str) -> str:
         """A console script of ours that has to succeed."""
         command = [str(PROGRAMS / program), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = forks.run(command, timeout=120)
         assert done.returncode == 0, f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
         return done.stdout
 

@@ -16,12 +16,13 @@ from typing import Any
 
 import httpx
 
+from tests.support import forks
 from tests.support.namespaces import OVS_ENV, Namespace
 from tests.support.wait import wait_until
 from zun.plumbing.handover import Handover, Handovers
 from zun.plumbing.vif import Vif
 
-DAEMON = [sys.executable, "-c", "from zun.cli.cni_daemon import main; main()"]
+DAEMON = [str(Path(sys.executable).with_name("zun-cni-daemon"))]
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class CniNode:
         self.handovers = Handovers(f"{folder}/state")
         self.plugin = folder / "bin" / "zun-cni"
         self.log_file = folder / "daemon.log"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: forks.Process | None = None
 
     def option(self, **values: Any) -> CniNode:
         """Options of [cni_daemon], which is the file's last section."""
@@ -78,19 +79,17 @@ class CniNode:
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         """``zun-cni-daemon`` with these words, to its end."""
         command = [*DAEMON, *words, "--config-file", str(self.conf_file)]
-        return subprocess.run(command, capture_output=True, text=True, env=OVS_ENV, timeout=60)
+        return forks.run(command, env=OVS_ENV, timeout=60)
 
     def install(self) -> CniNode:
         done = self.run("install", "--bin-dir", str(self.plugin.parent))
         assert done.returncode == 0, done.stderr
         return self
 
-    def spawn(self, **env: str) -> subprocess.Popen[bytes]:
+    def spawn(self, **env: str) -> forks.Process:
         with self.log_file.open("ab") as log:
             command = [*DAEMON, "--config-file", str(self.conf_file)]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=OVS_ENV | env
-            )
+            self._process = forks.start(command, stdout=log, stderr=log, env=OVS_ENV | env)
         return self._process
 
     def start(self) -> CniNode:

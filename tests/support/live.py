@@ -17,6 +17,8 @@ from typing import Any
 
 import httpx
 
+from tests.support import forks
+from tests.support.plain_http import PLAIN
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
 from zun.cli.state import StateDir
@@ -33,7 +35,7 @@ class Live:
         self.state = StateDir(folder)
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: forks.Process | None = None
         self.state.prepare(self.port)
         self._write({"DEFAULT": {"container_driver": "simulated"}})
         self._write(options or {})
@@ -48,10 +50,8 @@ class Live:
         """Returns when a container could be made. ``through``: a command the process is started by."""
         env = {name: value for name, value in os.environ.items() if not name.startswith(("ZUN_", "OS_"))}
         with self.state.log_file.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*through, str(ZUN), "up", "--state-dir", str(self.state.root)],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True,
-            )  # fmt: skip
+            command = [*through, str(ZUN), "up", "--state-dir", str(self.state.root)]
+            self.process = forks.start(command, stdout=log, stderr=log, env=env, start_new_session=True)
         wait_until(lambda: self.ended or self._ready(), _START, "the product is ready")
         assert not self.ended, self.log()
         return self
@@ -64,7 +64,7 @@ class Live:
         with contextlib.suppress(httpx.TransportError):
             token = self.state.read_admin_token()
             headers = {"X-Auth-Token": token or ""}
-            answer = httpx.get(f"{self.url}/v1/services", headers=headers, timeout=5)
+            answer = httpx.get(f"{self.url}/v1/services", headers=headers, verify=PLAIN, timeout=5)
             return answer.status_code == 200 and any(row["state"] == "up" for row in answer.json()["services"])
         return False
 
@@ -91,15 +91,15 @@ class Live:
     def token(self, project: str, role: str = "member") -> str:
         """A new token, made by the command line."""
         command = ["token", "create", "--project", project, "--role", role, "--state-dir", str(self.state.root)]
-        return subprocess.run(
-            [str(ZUN), *command], capture_output=True, text=True, timeout=120, check=True
-        ).stdout.strip()
+        done = forks.run([str(ZUN), *command], timeout=120)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     @contextlib.contextmanager
     def http(self, token: str, version: str = "1.40") -> Iterator[httpx.Client]:
         """A client with this token."""
         headers = {"X-Auth-Token": token, "OpenStack-API-Version": f"container {version}"}
-        with httpx.Client(base_url=self.url, headers=headers, timeout=60) as client:
+        with httpx.Client(base_url=self.url, headers=headers, verify=PLAIN, timeout=60) as client:
             yield client
 
     def raw(self, data: bytes, *, until: bytes | None = None, timeout: float = 60.0) -> bytes:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import subprocess
 from collections.abc import Iterator, Sequence
 
 import httpx
 
+from tests.support import forks
+from tests.support.plain_http import PLAIN
 from tests.support.product import ZUN, Product
 
 
 @contextlib.contextmanager
-def running(name: str, product: Product, before: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
+def running(name: str, product: Product, before: Sequence[str] = ()) -> Iterator[forks.Process]:
     """A console script of ours on the product's configuration, after ``before``; ends with SIGTERM and exit code 0."""
     command = [*before, str(ZUN.with_name(name)), "--config-file", str(product.state.conf_file)]
     with (product.state.root / f"{name}.log").open("ab") as log:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        process = forks.start(command, stdout=log, stderr=log)
     try:
         yield process
         process.terminate()
@@ -28,7 +29,7 @@ def running(name: str, product: Product, before: Sequence[str] = ()) -> Iterator
 
 def healthy(product: Product) -> bool:
     with contextlib.suppress(httpx.TransportError):
-        return httpx.get(f"{product.url}/healthcheck", timeout=30).status_code == 200
+        return httpx.get(f"{product.url}/healthcheck", verify=PLAIN, timeout=30).status_code == 200
     return False
 
 

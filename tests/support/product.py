@@ -19,7 +19,9 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.support import forks
 from tests.support.engine import SOCKET, Engine
+from tests.support.plain_http import PLAIN
 from tests.support.ports import free_port
 from tests.support.subnets import SubnetClaim
 from tests.support.wait import wait_until
@@ -40,7 +42,7 @@ class Product:
         self.url = f"http://127.0.0.1:{self.port}"
         self.program = [str(ZUN)]
         """What is run as ``zun``; the fault tests put a trap around it."""
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: forks.Process | None = None
         self._subnet = SubnetClaim()
         self._clients: list[httpx.Client] = []
         self.closed = False
@@ -62,13 +64,12 @@ class Product:
 
     # -- the process ------------------------------------------------------------------------------
 
-    def spawn(self, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
+    def spawn(self, env: Mapping[str, str] | None = None) -> forks.Process:
         """Starts the process and does not wait; for tests of starts that fail."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ZUN_STATE", "ZUN_PORT", "OS_"))}
         with self.state.log_file.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = forks.start(
                 [*self.program, "up", "--state-dir", str(self.state.root)],
-                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env={**inherited, **(env or {})},
@@ -88,10 +89,11 @@ class Product:
 
     def _is_ready(self) -> bool:
         with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"{self.url}/healthcheck", timeout=5).status_code != 200 or not self.admin_token:
-                return False
-            headers = {"X-Auth-Token": self.admin_token}
-            services = httpx.get(f"{self.url}/v1/services", headers=headers, timeout=5).json().get("services", [])
+            with httpx.Client(base_url=self.url, verify=PLAIN, timeout=5) as http:
+                if http.get("/healthcheck").status_code != 200 or not self.admin_token:
+                    return False
+                headers = {"X-Auth-Token": self.admin_token}
+                services = http.get("/v1/services", headers=headers).json().get("services", [])
             return any(row["binary"] == "zun-compute" and row["state"] == "up" for row in services)
         return False
 
@@ -148,17 +150,19 @@ class Product:
     def cli(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """`zun …` on this state directory."""
         command = [str(ZUN), *arguments, "--state-dir", str(self.state.root)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = forks.run(command, timeout=120)
         assert not check or done.returncode == 0, f"{command} ended with {done.returncode}: {done.stdout}{done.stderr}"
         return done
 
     def client(self, token: str | None = None, version: str = "1.40", timeout: float = 60.0) -> httpx.AsyncClient:
         """For async tests; close it (``async with``). The admin's when no token is given."""
-        return httpx.AsyncClient(base_url=self.url, headers=self.headers(token, version), timeout=timeout)
+        headers = self.headers(token, version)
+        return httpx.AsyncClient(base_url=self.url, headers=headers, verify=PLAIN, timeout=timeout)
 
     def http(self, token: str | None = None, version: str = "1.40", timeout: float = 60.0) -> httpx.Client:
         """For plain tests; closed with the product."""
-        client = httpx.Client(base_url=self.url, headers=self.headers(token, version), timeout=timeout)
+        headers = self.headers(token, version)
+        client = httpx.Client(base_url=self.url, headers=headers, verify=PLAIN, timeout=timeout)
         self._clients.append(client)
         return client
 
