@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,23 @@ def configure(folder: Path, options: Mapping[str, Any] | None = None) -> Any:
 
 
 def create_tables(conf: Any) -> None:
-    """The newest schema in the SQLite database of ``conf``; databases of servers have theirs."""
-    if not conf.database.connection.startswith("sqlite"):
-        return
-    engine = sa.create_engine(conf.database.connection)
-    metadata.create_all(engine)
+    """The newest schema in the SQLite database of ``conf``, if it is new; databases of servers have theirs."""
+    url = sa.make_url(conf.database.connection)
+    if url.get_backend_name() == "sqlite" and not Path(str(url.database)).exists():
+        Path(str(url.database)).write_bytes(_empty_database())
+
+
+@cache
+def _empty_database() -> bytes:
+    """Made once: each statement that makes a table in a file waits for the disk."""
+    engine = sa.create_engine("sqlite://")
+    with engine.begin() as connection:
+        metadata.create_all(connection)
+        driver: Any = connection.connection.dbapi_connection
+        driver.commit()
+        made: bytes = driver.serialize()
     engine.dispose()
+    return made
 
 
 @asynccontextmanager
