@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -86,13 +87,18 @@ class Endpoint:
         self._extras = extras
         self._stopping = stopping
         self._waits = StatusWaits(control.db, control.conf.api.wait_interval, stopping)
-        self._document = orjson.dumps(document(routes, control))
+        self._routes = routes
         self._disable_file = Path(control.conf.api.healthcheck_disable_file)
         self._largest: int = control.conf.api.max_body_bytes
         self._largest_archive = max(self._largest, control.conf.api.max_archive_bytes * 4 // 3 + _BESIDE_ARCHIVE)
         self._archives = asyncio.Semaphore(control.conf.api.parallel_archives)
         self._patience: float = control.conf.api.body_timeout
         self._public_endpoint: str = (control.conf.api.public_endpoint or "").rstrip("/")
+
+    @cached_property
+    def _document(self) -> bytes:
+        """Made when it is first asked for: it takes longer than the rest of an API's start together."""
+        return orjson.dumps(document(self._routes, self._control))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = time.perf_counter()
