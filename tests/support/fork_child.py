@@ -43,7 +43,7 @@ _PR_SET_NAME, _PR_SET_MM, _ARG_END = 15, 35, 9
 
 def load() -> None:
     """All that a process of the product may need until it is ready. What forks could not share is an error."""
-    before = dict(os.environ)
+    before, files = dict(os.environ), os.listdir("/proc/self/fd")
     for name in _names("zun"):
         importlib.import_module(name)
     for name in _LATE:
@@ -51,6 +51,7 @@ def load() -> None:
     assert "grpc" not in sys.modules
     assert dict(os.environ) == before, "an import writes to the environment"
     assert os.listdir("/proc/self/task") == [str(os.getpid())], "an import starts a thread"
+    assert os.listdir("/proc/self/fd") == files, "an import opens something"
 
 
 def _names(package: str) -> list[str]:
