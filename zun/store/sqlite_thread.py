@@ -42,8 +42,12 @@ def creator(
         try:
             await wal.switch(connection)
             await connection.within(prepare)
+        except Exception:
+            if stopped := connection.stop():  # its thread closes it, and tells the loop, which has to be there then
+                await stopped
+            raise
         except BaseException:
-            connection.stop()  # its thread closes it
+            connection.stop()  # who was cancelled does not wait for a thread that may hang
             raise
         return connection
 
