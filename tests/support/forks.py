@@ -203,7 +203,7 @@ def _is_ours(command: Sequence[str]) -> bool:
 
 def _sets_interpreter(name: str) -> bool:
     """Whether it is read when an interpreter begins, or by a module when it is loaded."""
-    return (name.startswith(("PYTHON", "LC_", "TERMINAL_", "GRPC_")) and name != "PYTHONPATH") or name in (
+    return (name.startswith(("PYTHON", "LC_", "LD_", "TERMINAL_", "GRPC_")) and name != "PYTHONPATH") or name in (
         "LANG",
         "FORCE_COLOR",
         "NO_COLOR",
