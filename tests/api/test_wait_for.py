@@ -226,3 +226,15 @@ async def test_a_client_that_goes_is_not_waited_for(plane: Plane) -> None:
         await task
     assert sent == []
     await eventually(lambda: not any(t.get_name() == "status-waits" for t in asyncio.all_tasks()), SOON, "it rests")
+
+
+async def test_what_the_same_process_writes_is_seen_at_once(tmp_path: Path) -> None:
+    """Where API and agent are one, nobody waits for the next look, which is a minute away."""
+    async with make_plane(tmp_path, {"api.wait_interval": 60, "api.max_wait": 600}) as plane:
+        await plane.add_host()
+        url = await made(plane, "containers")
+        task = await waiting(plane, url)
+        async with asyncio.timeout(SOON / 2):
+            await plane.settle(url.rsplit("/", 1)[1], "Running")
+            answer = await task
+        assert answer.json()["status"] == "Running"

@@ -39,7 +39,8 @@ OPTIONS = [
         "event_poll_interval",
         default=0.5,
         min=0.01,
-        help="Time between two looks for new status events, while anyone listens, seconds.",
+        help="Longest time between two looks for new status events, while anyone listens, seconds; what the same process"
+        " writes, as where API and agent are one, is seen at once.",
     ),
     cfg.IntOpt(
         "event_retention",
@@ -85,7 +86,8 @@ OPTIONS = [
         default=0.5,
         min=0.02,
         max=60,
-        help="How often an API process looks for all its requests with wait_for, seconds.",
+        help="Longest time between two looks of an API process for all its requests with wait_for, seconds; what the same"
+        " process writes, as where API and agent are one, is seen at once.",
     ),
     cfg.BoolOpt("enable_image_validation", default=False, help="Ask whether the image exists before creating."),
     cfg.StrOpt(

@@ -20,6 +20,7 @@ from zun.domain.errors import EventsGone, InvalidValue, TooManyListeners, ZunErr
 from zun.domain.status_event import StatusEvent
 from zun.store import status_events
 from zun.store.database import Database
+from zun.store.pace import Pace
 
 LOG = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ class EventFeed:
     def __init__(self, db: Database, conf: Any) -> None:
         self._db = db
         self._most: int = conf.api.event_listeners
-        self._interval: float = conf.api.event_poll_interval
+        self._pace = Pace(db, conf.api.event_poll_interval)
         self._listeners: set[Listener] = set()
         self._reader: asyncio.Task[None] | None = None
         self._places = 0
@@ -180,7 +181,8 @@ class EventFeed:
     async def _read(self) -> None:
         failed = False
         while True:
-            await asyncio.sleep(self._interval)
+            await self._pace.pause()
+            self._pace.begin()
             try:
                 await self._number()
                 while found := await self.read(self.position, {}):

@@ -1,13 +1,12 @@
 """Requests that wait for a status: one look at the database for all of them, while there are any.
 
 The bus brings nothing to the API, and any process may have changed the row: so this one looks, twice a second by
-default, whether one request waits or a thousand.
+default and soon after it has written something itself, whether one request waits or a thousand.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from zun.domain.awaited import Seen
 from zun.domain.errors import ZunError
 from zun.store import containers
 from zun.store.database import Database
+from zun.store.pace import Pace
 
 LOG = logging.getLogger(__name__)
 
@@ -34,9 +34,9 @@ class StatusWaits:
     """Those of one API process."""
 
     def __init__(self, db: Database, interval: float, stopping: asyncio.Event) -> None:
-        """Looks every ``interval`` seconds; nothing waits any more once ``stopping`` is set."""
+        """Looks every ``interval`` seconds at least; nothing waits any more once ``stopping`` is set."""
         self._db = db
-        self._interval = interval
+        self._pace = Pace(db, interval)
         self._stopping = stopping
         self._waiters: set[_Waiter] = set()
         self._looking: asyncio.Task[None] | None = None
@@ -61,13 +61,12 @@ class StatusWaits:
     async def _look_on(self) -> None:
         try:
             while self._waiters and not self._stopping.is_set():
+                self._pace.begin()
                 try:
                     await self._look()
                 except ZunError as error:  # each waiter has its own end, and is told then
                     LOG.warning("action=wait result=not looked reason=%s", error.message)
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._interval):
-                        await self._stopping.wait()
+                await self._pace.pause(self._stopping)
         except Exception:
             LOG.exception("action=wait result=crashed")
         finally:  # no await from the last look at the waiters on: who comes next starts another

@@ -52,6 +52,7 @@ class Database:
         self._pool = {"max_overflow": max_overflow, "pool_recycle": recycle_seconds}
         self._reader = self._engine(pool_size)
         self._writer = self._engine(1, writer=True) if self.is_sqlite else self._reader
+        self._told: list[Callable[[], None]] = []
         if self.is_sqlite:
             _begin_at_once(self._writer)
 
@@ -96,6 +97,12 @@ class Database:
             async with _open(self._writer) as connection, connection.begin():
                 with _translated(before_commit=True):
                     yield connection
+        for told in self._told:
+            told()
+
+    def on_commit(self, told: Callable[[], None]) -> None:
+        """``told`` is called after each transaction of this process, for as long as the database is open."""
+        self._told.append(told)
 
     async def run(self, work: Callable[[AsyncConnection], Awaitable[T]]) -> T:
         """The result of ``work`` in a transaction of its own; tried again, whole, while the server gives it up.
