@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from tests.support import forks
+from tests.support import forks, readiness
 from tests.support.engine import SOCKET, Engine
 from tests.support.product import free_port
 from tests.support.subnets import SubnetClaim
@@ -50,6 +50,7 @@ class Service:
         self.conf_file = folder / "zun.conf"
         self.log_file = folder / f"{program}.log"
         self.process: forks.Process | None = None
+        self._logged = 0
 
     @property
     def running(self) -> bool:
@@ -63,6 +64,7 @@ class Service:
     def spawn(self, env: Mapping[str, str] | None = None) -> Service:
         """Starts the process and does not wait."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ZUN_", "OS_"))}
+        self._logged = readiness.size(self.log_file)
         with self.log_file.open("ab") as log:
             self.process = forks.start(
                 [*self.command, "--config-file", str(self.conf_file)],
@@ -94,6 +96,11 @@ class Service:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(STOP_TIMEOUT)
+
+    @property
+    def began(self) -> bool:
+        """Of an agent: does it work since its last start?"""
+        return readiness.agent_began(self.log_file, self._logged)
 
     def log(self, last: int | None = None) -> str:
         """All of it, or the ``last`` characters."""
@@ -232,6 +239,8 @@ class CloudProduct:
             for service in self.services:
                 if service.process is not None and service.process.poll() is not None:
                     raise AssertionError(f"{service.program} ended with {service.process.returncode}:\n{service.log()}")
+            if not all(node.began for node in self.nodes if node.running):
+                return False
             return all(_healthy(api) for api in self.apis if api.running) and wanted <= self.hosts_up()
 
         wait_until(up, timeout, f"{self.name} is up;\n{self.tail()}")

@@ -17,7 +17,7 @@ from typing import Any
 
 import httpx
 
-from tests.support import forks
+from tests.support import forks, readiness
 from tests.support.plain_http import PLAIN
 from tests.support.ports import free_port
 from tests.support.wait import wait_until
@@ -36,6 +36,7 @@ class Live:
         self.port = free_port()
         self.url = f"http://127.0.0.1:{self.port}"
         self.process: forks.Process | None = None
+        self._logged = 0
         self.state.prepare(self.port)
         self._write({"DEFAULT": {"container_driver": "simulated"}})
         self._write(options or {})
@@ -49,6 +50,7 @@ class Live:
     def start(self, *, through: tuple[str, ...] = ()) -> Live:
         """Returns when a container could be made. ``through``: a command the process is started by."""
         env = {name: value for name, value in os.environ.items() if not name.startswith(("ZUN_", "OS_"))}
+        self._logged = readiness.size(self.state.log_file)
         with self.state.log_file.open("ab") as log:
             command = [*through, str(ZUN), "up", "--state-dir", str(self.state.root)]
             self.process = forks.start(command, stdout=log, stderr=log, env=env, start_new_session=True)
@@ -61,6 +63,8 @@ class Live:
         return self.process is None or self.process.poll() is not None
 
     def _ready(self) -> bool:
+        if not readiness.agent_began(self.state.log_file, self._logged):
+            return False
         with contextlib.suppress(httpx.TransportError):
             token = self.state.read_admin_token()
             headers = {"X-Auth-Token": token or ""}

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import psutil
 
-from tests.support import forks
+from tests.support import forks, readiness
 from tests.support.engine import SOCKET, Engine
 from tests.support.plain_http import PLAIN
 from tests.support.ports import free_port
@@ -43,6 +43,7 @@ class Product:
         self.program = [str(ZUN)]
         """What is run as ``zun``; the fault tests put a trap around it."""
         self._process: forks.Process | None = None
+        self._logged = 0
         self._subnet = SubnetClaim()
         self._clients: list[httpx.Client] = []
         self.closed = False
@@ -67,6 +68,7 @@ class Product:
     def spawn(self, env: Mapping[str, str] | None = None) -> forks.Process:
         """Starts the process and does not wait; for tests of starts that fail."""
         inherited = {k: v for k, v in os.environ.items() if not k.startswith(("ZUN_STATE", "ZUN_PORT", "OS_"))}
+        self._logged = readiness.size(self.state.log_file)
         with self.state.log_file.open("ab") as log:
             self._process = forks.start(
                 [*self.program, "up", "--state-dir", str(self.state.root)],
@@ -88,6 +90,8 @@ class Product:
         return self
 
     def _is_ready(self) -> bool:
+        if not readiness.agent_began(self.state.log_file, self._logged):
+            return False
         with contextlib.suppress(httpx.TransportError):
             with httpx.Client(base_url=self.url, verify=PLAIN, timeout=5) as http:
                 if http.get("/healthcheck").status_code != 200 or not self.admin_token:
