@@ -13,12 +13,16 @@ from typing import Any
 from tests.support.wait import wait_until
 from tests.support.walk import GHOST, Who, World, world
 from tests.support.walk_requests import capsule
+from zun.domain.container import Type
 from zun.domain.lifecycle import Status
 
 PROJECTS = ("ours", "theirs", "third")
 OPTIONS: dict[str, dict[str, Any]] = {"api": {"stream_seconds": 0.05, "body_timeout": 3, "wait_interval": 0.05}}
 _EACH = 2
 """Containers that run and capsules of each project."""
+_AT_WORK = """SELECT count(*) FROM operations WHERE finish_time IS NULL AND NOT EXISTS (SELECT 1 FROM containers c
+WHERE c.capsule_uuid = operations.container_uuid AND c.container_type = ? AND c.status = ?)"""
+"""Operations that are not done; a create whose init container runs waits for that, as long as it may."""
 _PASSING = frozenset({Status.CREATING, Status.DELETING, Status.DELETED, Status.REBUILDING})
 """Written into a record without the operation they announce, they would be an operation's that is lost."""
 
@@ -115,7 +119,7 @@ class Population:
                 if row["capsule_uuid"] is None:
                     amounts.update(cpu=round(row["cpu"] * 1000), memory=row["memory"], disk=row["disk"])
             used = {row["project_id"]: dict(row) for row in db.execute("SELECT * FROM quota_usages")}
-            waiting = db.execute("SELECT count(*) FROM operations WHERE finish_time IS NULL").fetchone()[0]
+            waiting = db.execute(_AT_WORK, (Type.INIT, Status.RUNNING)).fetchone()[0]
         wrong = []
         for project in sorted(used.keys() | counted.keys()):
             told, there = used.get(project, {}), counted.get(project, {})

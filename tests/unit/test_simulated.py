@@ -12,7 +12,9 @@ from tests.support.virtual_clock import VirtualClock
 from zun.domain.errors import EngineError, EngineUnreachable, ImageFailed
 from zun.domain.observed import EngineSpec
 from zun.runtime.base import Event
+from zun.runtime.pods import MemberSpec
 from zun.runtime.simulated import SimulatedRuntime
+from zun.runtime.simulated_pods import ends_at_once
 
 
 @pytest.fixture
@@ -135,3 +137,47 @@ async def test_refused_image(runtime: SimulatedRuntime) -> None:
     runtime.refuse_image("r/x:1", ImageFailed("Image r/x:1 was not found"))
     with pytest.raises(ImageFailed, match="not found"):
         await runtime.pull("r/x:1", None, lambda state: None)
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["sh", "-c", "exit 3"], 3),
+        (["exit", "300"], 44),
+        (["exit", "true"], 2),
+        (["sh", "-c", "exit 'no end"], 2),
+        (["sh", "-c"], 2),
+        (["sh", "-c", ""], 0),
+        (["sleep", "soon"], 1),
+        (["sleep"], 1),
+        (["sleep", "nan"], 1),
+        (["sleep", "-1"], 1),
+    ],
+)
+async def test_commands_that_no_shell_understands_end_with_a_code(
+    runtime: SimulatedRuntime, command: list[str], code: int
+) -> None:
+    wish = spec()
+    await runtime.create(wish)
+    await runtime.start(wish.uuid)
+    assert (await runtime.execute(wish.uuid, command, 10.0)).exit_code == code
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (["exit", "true"], 2),
+        (["sh", "-c"], 2),
+        (["sh", "-c", "exit 'no end"], 2),
+        (["sh", "-c", "exit 3"], 3),
+        (["false"], 1),
+        (["true"], 0),
+        (["sleep", "5"], None),
+        ([], None),
+    ],
+)
+def test_members_end_at_once_with_what_their_command_says(command: list[str], code: int | None) -> None:
+    member = MemberSpec(
+        uuid=str(uuid4()), owner="d/h", capsule_uuid=str(uuid4()), image="busybox", name="one", command=command
+    )
+    assert ends_at_once(member) == code

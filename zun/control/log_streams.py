@@ -57,7 +57,7 @@ class Follower:
         nothing is written within ``seconds``, or earlier. Raises ContainerHostNotUp, HostUnreachable, or the node's
         error."""
         host = await require_host(self._control, self._caller, row)
-        wait = min(seconds, _LONGEST)
+        wait = 0.0 if self.place is None else min(seconds, _LONGEST)  # a call given up before would lose the begin
         params = {
             "uuid": row.uuid,
             "streams": self._begin.streams,

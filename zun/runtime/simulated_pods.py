@@ -20,6 +20,7 @@ from zun.domain.observed import Observed
 from zun.runtime.base import Event, ExecResult, ImageFacts, Stats
 from zun.runtime.fingerprint import spec_hash
 from zun.runtime.pods import Forgotten, MemberSpec, PodsInfo, Sandbox, SandboxSpec
+from zun.runtime.simulated_commands import exit_code, words_of
 from zun.runtime.simulated_engine import Line, SimulatedEngine, log_text, written
 from zun.runtime.simulated_faults import faulty
 from zun.runtime.simulated_sessions import SessionCalls, SimulatedSessions
@@ -48,12 +49,10 @@ class _Member:
 
 def ends_at_once(spec: MemberSpec) -> int | None:
     """The exit code of a command that ends: ``true``, ``false``, ``exit N``, also within ``sh -c``; else None."""
-    words = [*(spec.entrypoint or ()), *(spec.command or ())]
-    if words[:2] in (["sh", "-c"], ["/bin/sh", "-c"]):
-        words = words[2].split()
-    if not words or words[0] not in ("true", "false", "exit"):
+    verb, *rest = words_of([*(spec.entrypoint or ()), *(spec.command or ())]) or [""]
+    if verb not in ("true", "false", "exit"):
         return None
-    return {"true": 0, "false": 1}.get(words[0], int(words[1]) if len(words) > 1 else 0)
+    return {"true": 0, "false": 1}.get(verb, exit_code(rest, 0))
 
 
 class SimulatedPods(SessionCalls, SimulatedEngine):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +14,7 @@ from uuid import uuid4
 from zun.domain.errors import EngineNotFound, EngineUnreachable
 from zun.runtime.detach import DetachKeys
 from zun.runtime.sessions import PIECE, Session
-from zun.runtime.simulated_commands import Handler
+from zun.runtime.simulated_commands import Handler, exit_code, words_of
 from zun.runtime.simulated_faults import Faults, faulty
 
 _KILLED = 137
@@ -207,7 +206,7 @@ class SimulatedSessions:
         if list(command) in (["sh"], ["/bin/sh"]):
             return await _Shell(session, uuid, self._on_execute()).run()
         if list(command[:2]) == ["head", "-c"]:
-            left = int(command[2])
+            left = int(command[2]) if len(command) > 2 and command[2].isdecimal() else 0
             while left > 0:
                 await session.stdout.put(bytes(min(left, PIECE)))
                 left -= PIECE
@@ -294,9 +293,9 @@ class _Shell:
         return 0
 
     async def _line(self, text: str) -> int | None:
-        words = shlex.split(text)
+        words = words_of(["sh", "-c", text])
         if words[:1] == ["exit"]:
-            return int(words[1]) if len(words) > 1 else 0
+            return exit_code(words[1:], 0)
         if words == ["stty", "size"]:
             height, width = self._session.size or (24, 80)
             await self._out(f"{height} {width}\n")
