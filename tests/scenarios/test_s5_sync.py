@@ -175,7 +175,7 @@ def health(cloud: Cloud, uuid: str) -> str:
     return str(((cloud.engine(uuid) or {}).get("State") or {}).get("Health", {}).get("Status", ""))
 
 
-CHECK = {"cmd": "test ! -e /ill", "interval": 1, "retries": 1, "timeout": 10}
+CHECK = {"cmd": "test ! -e /ill", "interval": 1, "retries": 1, "timeout": 60}
 
 
 def test_an_unhealthy_container_is_replaced_when_it_is_to_be_healed(cloud: Cloud) -> None:
