@@ -45,7 +45,7 @@ async def watch(vitals: Vitals) -> None:
     """Until cancelled, tell systemd that the process is well, as long as its loops say so."""
     limit = watchdog_seconds()
     pause = min(_BEAT_SECONDS, limit / 3 if limit else _BEAT_SECONDS)
-    told: Sequence[str] = ()
+    told: Sequence[str] = []
     while True:
         vitals.beat("event-loop", _LOOP_STANDS_SECONDS)
         silent = vitals.silent()

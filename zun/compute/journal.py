@@ -46,8 +46,8 @@ class Step:
     code: str | None = None
     """Kind of the error."""
     row: int | None = None
-    is_begun: bool = False
-    """Has its row begun to be written?"""
+    begun: asyncio.Task[None] | None = None
+    """Writes its row."""
     latest: PullProgress | None = None
 
     def shown(self) -> dict[str, Any] | None:
@@ -92,22 +92,28 @@ class Journal:
             step.finished = self._node.clock.now()
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
-            self.has_unknown |= step.is_begun and step.row is None
+            if step.begun is not None:  # a row that was written is the step's, though the step has ended meanwhile
+                await asyncio.gather(step.begun, return_exceptions=True)
+            self.has_unknown |= step.begun is not None and step.row is None
             self._unwritten.append(step)
 
     async def _write_while_running(self, step: Step) -> None:
         await self._node.clock.sleep(VISIBLE_AFTER)
-        step.is_begun = True
-        async with self._node.db.write() as connection:
-            row = await operations.start_event(connection, self._operation_id, step.name, step.started)
-        step.row = row
+        step.begun = asyncio.create_task(self._begin(step), name=f"journal-{step.name}-begun")
+        await asyncio.shield(step.begun)
+        row = step.row
         written: PullProgress | None = None
-        while True:
+        while row is not None:
             if step.latest is not None and step.latest != written:
                 written = step.latest
                 async with self._node.db.write() as connection:
                     await operations.set_progress(connection, row, step.shown() or {})
             await self._node.clock.sleep(0.5)
+
+    async def _begin(self, step: Step) -> None:
+        async with self._node.db.write() as connection:
+            row = await operations.start_event(connection, self._operation_id, step.name, step.started)
+        step.row = row
 
     async def write(self, connection: AsyncConnection) -> None:
         """Write what is not written yet, in the caller's transaction; ``written`` once that is committed."""
