@@ -181,6 +181,15 @@ async def test_hosts(api: Api, admin: httpx.AsyncClient) -> None:
         expected = {**NODE, "hostname": "node.b", "mem_used": 1024, "labels": {}, "uuid": uuids[0]}
         assert {name: value for name, value in host.items() if name != "links"} == expected
         assert host["links"][0] == {"href": f"http://localhost/v1/hosts/{uuids[0]}", "rel": "self"}
+    async with api.control.db.write() as connection:
+        await compute_nodes.set_usage(connection, "node.b", disk_pressure=True)
+    told = (await admin.get("/v1/hosts?pressure=true&limit=1")).json()
+    assert [host["conditions"] for host in told["hosts"]] == [[]]
+    (second_told,) = (await admin.get(told["next"])).json()["hosts"]
+    assert second_told == host | {"conditions": ["DISK_PRESSURE"]}
+    assert (await admin.get("/v1/hosts/node.b?pressure=1")).json() == second_told
+    assert (await admin.get("/v1/hosts/node.b?pressure=false")).json() == host
+    assert (await admin.get("/v1/hosts/node.b?pressure=perhaps")).status_code == 400
     first = (await admin.get("/v1/hosts?limit=1")).json()
     assert first["next"].endswith(f"/v1/hosts?sort_key=hostname&sort_dir=asc&limit=1&marker={uuids[1]}")
     second = (await admin.get(first["next"])).json()

@@ -51,7 +51,9 @@ async def test_commit_makes_an_image_and_lets_the_container_run_on(bench: Bench)
     assert await state(bench, uuid) == "running"
     again = await bench.created(image=made.image_id)
     assert (await seen(bench, again)).owner == bench.owner
+    assert made.image_id in await bench.runtime.images_in_use()
     await bench.runtime.remove(again, force=True)
+    assert made.image_id not in await bench.runtime.images_in_use()
     await bench.runtime.remove_image(name)
     assert await bench.runtime.images_of(bench.domain) == []
 

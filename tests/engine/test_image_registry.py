@@ -98,6 +98,26 @@ async def test_policies(images: RegistryImages, docker: DockerBench, open_regist
     assert (await docker.runtime.execute(uuid, ["cat", "/marker"], 60)).output == "new"
 
 
+async def test_an_image_whose_name_moved_on_has_none_and_is_removed_by_its_id(
+    images: RegistryImages, docker: DockerBench, open_registry: Registry
+) -> None:
+    reference = open_registry.push_busybox("team/moved", "1", marker=os.urandom(64))
+    old = await images.ensure(ImageRequest(reference, "always"), ignore)
+    assert old.names == (reference,)
+    uuid = await docker.created(image=old.image_id)
+    open_registry.push_busybox("team/moved", "1", marker=os.urandom(64))
+    new = await images.ensure(ImageRequest(reference, "always"), ignore)
+    left = await docker.runtime.image(old.image_id)
+    assert left is not None
+    assert (left.names, new.names) == ((), (reference,))
+    with pytest.raises(EngineConflict):
+        await docker.runtime.remove_image(old.image_id)
+    await docker.runtime.remove(uuid, force=True)
+    await docker.runtime.remove_image(old.image_id)
+    assert await docker.runtime.image(old.image_id) is None
+    assert await docker.runtime.image(reference) == new
+
+
 async def test_image_in_use_is_not_removed(
     images: RegistryImages, docker: DockerBench, open_registry: Registry
 ) -> None:

@@ -27,6 +27,7 @@ async def test_rows_of_before_are_containers(kind: str, new_url: Callable[[str],
         return [tuple(row) for row in connection.execute(sa.select(*columns))]
 
     assert await _look(url, facts) == [(Type.CONTAINER, None, 0, 0, None, None)] * 2
-    query = sa.select(compute_nodes.c.capsules, compute_nodes.c.capsule_runtimes)
+    n = compute_nodes.c
+    query = sa.select(n.capsules, n.capsule_runtimes, n.disk_pressure)
     rows = await _look(url, lambda connection: [tuple(row) for row in connection.execute(query)])
-    assert rows == [(False, None)] * 2
+    assert rows == [(False, None, False)] * 2

@@ -43,6 +43,8 @@ WANTED = Wanted("c1", "proj1", "user1", Amounts(1.0, 256, 0))
         ("LabelFilter", {}, {"hints": {"label:ssd": "yes", "other": "x"}}, True),
         ("LabelFilter", {}, {"hints": {"label:ssd": "no"}}, False),
         ("LabelFilter", {}, {"hints": {"label:gpu": "yes"}}, False),
+        ("DiskPressureFilter", {}, {}, True),
+        ("DiskPressureFilter", {"disk_pressure": True}, {}, False),
         ("CpuSetFilter", {}, {}, True),
         ("CpuSetFilter", {}, {"cpu_policy": "dedicated"}, False),
         ("CpuSetFilter", {"free_cpus": 1}, {"cpu_policy": "dedicated"}, True),

@@ -57,6 +57,7 @@ _QUERY: dict[str, Any] = {
     "all_projects": {"anyOf": [{"type": "boolean"}, FREE.schema()]},
     "auto_remove": {"anyOf": [{"type": "boolean"}, FREE.schema()]},
     "fault": {"anyOf": [{"type": "boolean"}, FREE.schema()]},
+    "pressure": {"anyOf": [{"type": "boolean"}, FREE.schema()]},
     "wait_for": {"type": "string", "enum": [str(one) for one in Status]},
     "timeout": {"type": "number", "minimum": 0, "maximum": 3600},
     "memory": {"type": "integer", "minimum": 0, "maximum": 10**9 - 1},

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from zun.compute.calls import Calls
 from zun.compute.capsules import watch as capsules
 from zun.compute.homecoming import tidy
+from zun.compute.image_care import ImageCare
 from zun.compute.inventory import Inventory
 from zun.compute.node import Node
 from zun.compute.plugging import Plugging
@@ -74,6 +75,7 @@ async def _work(
             group.create_task(capsule_watch.run(), name="capsules")
             group.create_task(sync.run(), name="sync")
             group.create_task(inventory.run(), name="inventory")
+            group.create_task(ImageCare(node).run(), name="images")
     finally:
         await plugging.end()
 

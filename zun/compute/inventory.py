@@ -7,6 +7,7 @@ import logging
 import shutil
 from typing import Any
 
+from zun.compute.disk import is_full
 from zun.compute.node import BINARY, LONGEST_ROUND, Node
 from zun.compute.topology import pinnable
 from zun.domain import resources
@@ -102,6 +103,8 @@ class Inventory:
         disk = await asyncio.to_thread(_disk_gib, info.root_dir)
         usable = max(0, int(disk * (1 - node.conf.compute.reserve_disk_for_image)))
         node.disk_quota_supported = info.disk_quota_supported
+        node.engine_roots = (info.root_dir, node.pods_info.root_dir if node.pods_info else "")
+        full = await is_full(node)
         topology = await asyncio.to_thread(pinnable, node.conf, info.cpus)
         node.floating_cpus = node.conf.floating_cpu_set.replace(" ", "") if topology else ""
         shared = await self._novas_provider() if node.conf.compute.host_shared_with_nova else {}
@@ -115,6 +118,7 @@ class Inventory:
                     "cpu_used": cpu,
                     "mem_used": memory,
                     "disk_used": used_disk,
+                    "disk_pressure": full,
                     **_capsules(node),
                 }
                 | shared,
@@ -136,6 +140,7 @@ class Inventory:
 
     async def _write_usage(self) -> None:
         node = self._node
+        full = await is_full(node)
         async with node.db.write() as connection:
             count, cpu, memory, disk = await containers.usage_of_host(connection, node.host)
             await compute_nodes.set_usage(
@@ -145,6 +150,7 @@ class Inventory:
                 cpu_used=cpu,
                 mem_used=memory,
                 disk_used=disk,
+                disk_pressure=full,
                 **_capsules(node),
             )
 

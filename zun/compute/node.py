@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from zun.bus.base import Bus
 from zun.bus.notifier import Notifier, Silent
 from zun.compute.capsules.news import News
 from zun.compute.execs import Execs
+from zun.compute.image_uses import ImageUses
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock
 from zun.domain.container import Container
@@ -83,6 +85,13 @@ class Node:
     disk_quota_supported: bool = False
     floating_cpus: str = ""
     """CPUs for containers without CPUs of their own; empty = all."""
+    image_uses: ImageUses = field(default_factory=ImageUses)
+    """Images that must not be removed now."""
+    engine_roots: Sequence[str] = ()
+    """Folders of the engines; known after the first inventory."""
+    disk_full: bool = False
+    """Was it when last measured?"""
+    disk_usage: Callable[[str], Any] = shutil.disk_usage
     stopping: bool = False
     """The process was told to stop; what is cut off now is found by the next one."""
     usage_changed: Callable[[], None] = lambda: None

@@ -182,6 +182,7 @@ class Worker:
         finally:
             self._running = {key: entry for key, entry in self._running.items() if entry[0] != operation.id}
             self._bell.set()
+            self._node.image_uses.free(operation.id)
             self._node.settled(uuid)
 
     async def _attempt(self, operation_id: int, slot: _Slot) -> None:

@@ -27,6 +27,7 @@ def problem(conf: Any) -> str | None:
     for check in (
         _numbers,
         _limits,
+        _disk_marks,
         _images,
         _volumes,
         _host,
@@ -105,6 +106,13 @@ def _limits(conf: Any) -> str | None:
             return f"[DEFAULT]/{least} ({conf[least]:g}) is greater than {most} ({conf[most]:g})"
         if conf[default] and not conf[least] <= conf[default] <= conf[most]:
             return f"[DEFAULT]/{default} ({conf[default]:g}) is not between {least} and {most}"
+    return None
+
+
+def _disk_marks(conf: Any) -> str | None:
+    low, high = conf.compute.image_low_percent, conf.compute.image_high_percent
+    if low >= high:
+        return f"[compute]/image_low_percent ({low}) has to be below image_high_percent ({high})"
     return None
 
 

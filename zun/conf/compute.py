@@ -18,6 +18,27 @@ OPTIONS = [
         help="At start-up reboot containers that run without their volumes (the machine was rebooted).",
     ),
     cfg.FloatOpt("reserve_disk_for_image", default=0.2, min=0, max=1, help="Share of the disk kept for images."),
+    cfg.IntOpt(
+        "image_unused_seconds",
+        default=0,
+        min=0,
+        help="Images that this node pulled for containers and that none has used for so long may be removed when its"
+        " disk fills up; 0 = none is. Only images pulled while this is set are known.",
+    ),
+    cfg.IntOpt(
+        "image_high_percent", default=85, min=1, max=100, help="Use of the engine's disk from which images are removed."
+    ),
+    cfg.IntOpt(
+        "image_low_percent", default=75, min=0, max=99, help="Use of the engine's disk at which removing images ends."
+    ),
+    cfg.IntOpt(
+        "disk_full_percent",
+        default=95,
+        min=1,
+        max=100,
+        help="Use of an engine's disk from which the host takes no new containers (DISK_PRESSURE); 100 = it always"
+        " does.",
+    ),
     cfg.BoolOpt("enable_cpu_pinning", default=False, help="Node accepts cpu_policy dedicated."),
     cfg.IntOpt(
         "resource_provider_association_refresh",

@@ -10,6 +10,8 @@ from typing import Any, Protocol
 from zun.domain.caller import Caller
 from zun.runtime.base import ImageFacts, PullProgress, RegistryAuth
 
+Progress = Callable[[PullProgress], None]
+
 
 @dataclass(frozen=True, slots=True)
 class ImageRequest:
@@ -37,6 +39,10 @@ class Images(Protocol):
     async def ensure(self, request: ImageRequest, progress: Callable[[PullProgress], None]) -> ImageFacts:
         """The image in the engine (S1.20). Requests for one image with the same credentials share one transfer; one
         without progress for the configured time is given up and tried again. Raises ImageFailed."""
+        ...
+
+    def engine_name(self, request: ImageRequest) -> str:
+        """What the image is called in the engine. Raises ImageFailed for what is no reference."""
         ...
 
     async def exists(self, request: ImageRequest) -> bool:

@@ -99,10 +99,8 @@ class GlanceImages:
     async def ensure(self, request: ImageRequest, progress: Progress) -> ImageFacts:
         """See the port; ``always`` and ``ifnotpresent`` are the same here. Raises ImageFailed, its kind
         ImagePullFailed when Glance did not answer."""
-        uuid = request.uuid
-        if uuid is None:
-            raise ImageFailed(f"Image {request.reference} has no id of Glance on record; rebuild with an image.")
-        found = await self._runtime.image(engine_name(uuid))
+        name, uuid = self.engine_name(request), str(request.uuid)
+        found = await self._runtime.image(name)
         if found is not None:
             return found
         if request.pull_policy == "never":
@@ -110,6 +108,11 @@ class GlanceImages:
         failed = f"Cannot download image from glance: {request.reference}"
         transfer = Transfer(uuid, f"glance:{uuid}", failed, lambda tell: self._fetch(uuid, failed, tell))
         return await self._flights.join(transfer, progress)
+
+    def engine_name(self, request: ImageRequest) -> str:
+        if request.uuid is None:
+            raise ImageFailed(f"Image {request.reference} has no id of Glance on record; rebuild with an image.")
+        return engine_name(request.uuid)
 
     async def exists(self, request: ImageRequest) -> bool:
         """The API asked with the caller's token before; here it is about the data."""

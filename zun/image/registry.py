@@ -53,6 +53,9 @@ class RegistryImages:
         )
         return await self._flights.join(pull, progress)
 
+    def engine_name(self, request: ImageRequest) -> str:
+        return self._resolve(request)[0]
+
     async def exists(self, request: ImageRequest) -> bool:
         """In the engine when the pull policy is content with that, else in the registry."""
         reference, auth = self._resolve(request)

@@ -47,6 +47,8 @@ class ImageFacts:
     command: Sequence[str] = ()
     entrypoint: Sequence[str] = ()
     repo_digests: Sequence[str] = ()
+    names: Sequence[str] = ()
+    """With tags, as the engine writes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +265,10 @@ class Runtime(Protocol):
 
     async def images_of(self, domain: str) -> Sequence[str]:
         """References of the local images whose names begin with ``domain/``."""
+        ...
+
+    async def images_in_use(self) -> frozenset[str]:
+        """Ids of the images that containers are made of, whoever made them and whether they run or not."""
         ...
 
     async def remove_image(self, reference: str) -> None:

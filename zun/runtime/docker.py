@@ -283,6 +283,9 @@ class DockerRuntime:
         await docker_images.load(self._client, reference, archive, progress)
         return await self._known(reference, "it had been loaded")
 
+    async def images_in_use(self) -> frozenset[str]:
+        return await docker_images.in_use(self._client)
+
     async def remove_image(self, reference: str) -> None:
         try:
             await self._client.call("DELETE", f"images/{segment(reference)}")

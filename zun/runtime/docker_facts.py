@@ -105,6 +105,7 @@ def image_facts(facts: Mapping[str, Any]) -> ImageFacts:
         command=tuple(config.get("Cmd") or ()),
         entrypoint=tuple(config.get("Entrypoint") or ()),
         repo_digests=tuple(facts.get("RepoDigests") or ()),
+        names=tuple(facts.get("RepoTags") or ()),
     )
 
 

@@ -37,6 +37,12 @@ async def names_of(client: DockerClient, domain: str) -> Sequence[str]:
     return sorted(tag for tag in tags if tag.startswith(f"{domain}/"))
 
 
+async def in_use(client: DockerClient) -> frozenset[str]:
+    """Of all containers there are."""
+    rows = await client.call("GET", "containers/json", params={"all": "1"})
+    return frozenset(row["ImageID"] for row in rows)
+
+
 async def search(client: DockerClient, term: str) -> Sequence[Mapping[str, Any]]:
     """Docker's own search of the registry it prefers."""
     found: Sequence[Mapping[str, Any]] = await client.call(

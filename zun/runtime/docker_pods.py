@@ -73,7 +73,7 @@ class DockerPods:
 
     async def info(self) -> PodsInfo:
         known = await self._members.info()
-        return PodsInfo(self.name, known.version, known.runtimes)
+        return PodsInfo(self.name, known.version, known.runtimes, known.root_dir)
 
     # -- sandboxes -------------------------------------------------------------------------------
 

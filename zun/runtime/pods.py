@@ -27,6 +27,8 @@ class PodsInfo:
     name: str
     version: str
     handlers: Sequence[str] = ()
+    root_dir: str = ""
+    """Folder of the engine; empty where it does not tell."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -318,6 +318,11 @@ class SimulatedRuntime(SessionCalls, SimulatedEngine, SimulatedNetworks, Simulat
         return facts
 
     @faulty
+    async def images_in_use(self) -> frozenset[str]:
+        found = (self._image(sim.spec.image) for sim in self._containers.values())
+        return frozenset(facts.image_id for facts in found if facts is not None)
+
+    @faulty
     async def remove_image(self, reference: str) -> None:
         if any(sim.spec.image == reference for sim in self._containers.values()):
             raise EngineConflict(f"image {reference} is in use by a container")

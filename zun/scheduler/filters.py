@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from zun.domain.node_image import DISK_PRESSURE
 from zun.domain.numa import cpus_needed
 from zun.domain.pci import requested
 from zun.domain.resources import Amounts
@@ -44,6 +45,8 @@ class Host:
     """Does it take capsules now?"""
     capsule_runtimes: Sequence[str] | None = None
     """What the engine for capsules has; None where it does not tell."""
+    disk_pressure: bool = False
+    """Is its disk so full that it takes no new containers?"""
     used: Mapping[str, int] = field(default_factory=dict)
     capacity: Mapping[str, int] = field(default_factory=dict)
 
@@ -130,6 +133,11 @@ def pci_passthrough(host: Host, wanted: Wanted) -> bool:
     return all(host.pci_devices.get(alias, 0) >= count for alias, count in requested(wanted.hints).items())
 
 
+def disk_pressure(host: Host, wanted: Wanted) -> bool:
+    """Room for what a new container writes (``[compute]/disk_full_percent``)."""
+    return not host.disk_pressure
+
+
 FILTERS: Mapping[str, Filter] = {
     "AvailabilityZoneFilter": availability_zone,
     "ComputeFilter": compute,
@@ -141,7 +149,10 @@ FILTERS: Mapping[str, Filter] = {
     "CpuSetFilter": cpu_set,
     "PciPassthroughFilter": pci_passthrough,
     "CapsuleFilter": capsule,
+    "DiskPressureFilter": disk_pressure,
 }
+CONDITIONS: Mapping[str, str] = {"DiskPressureFilter": DISK_PRESSURE}
+"""What a host that the filter rejects is said to have."""
 
 
 def enabled(names: Sequence[str]) -> Mapping[str, Filter]:

@@ -17,7 +17,7 @@ from zun.domain.pci import requested
 from zun.domain.resources import DISABLED_TRAIT
 from zun.domain.service import is_up
 from zun.placement.base import Candidate, Placement
-from zun.scheduler.filters import Host, Wanted, enabled, passing
+from zun.scheduler.filters import CONDITIONS, Host, Wanted, enabled, passing
 from zun.scheduler.weights import best_first
 from zun.store import candidates as store
 from zun.store import pinned_cpus
@@ -76,6 +76,7 @@ async def select(control: Tools, wanted: Wanted) -> Selection:
     filters = dict(enabled(conf.scheduler.enabled_filters))
     if wanted.cpu_policy == "dedicated":
         filters |= enabled(["CpuSetFilter"])  # a promise, not an operator's preference
+    filters |= enabled(["DiskPressureFilter"])  # a full disk is no preference either
     if wanted.capsule:
         filters |= enabled(["CapsuleFilter"])
     if requested(wanted.hints):
@@ -87,10 +88,10 @@ async def select(control: Tools, wanted: Wanted) -> Selection:
             wanted.consumer,
             len(candidates),
             len(candidates) - len(hosts),
-            _text(rejected) or "none",
+            _rejections(rejected) or "none",
         )
         raise NoValidHost(
-            f"All {len(candidates)} candidate hosts were rejected: {_text(rejected) or 'not registered'}."
+            f"All {len(candidates)} candidate hosts were rejected: {_rejections(rejected) or 'not registered'}."
         )
     return await _claim_first(control, wanted, best_first(fitting, resources))
 
@@ -162,6 +163,7 @@ async def _hosts(control: Tools, candidates: Sequence[Candidate], *, dedicated: 
             runtimes=row["runtimes"] or (),
             capsules=row["capsules"],
             capsule_runtimes=row["capsule_runtimes"],
+            disk_pressure=row["disk_pressure"],
             used=by_uuid[row["uuid"]].used,
             capacity=by_uuid[row["uuid"]].capacity,
         )
@@ -171,6 +173,11 @@ async def _hosts(control: Tools, candidates: Sequence[Candidate], *, dedicated: 
 
 def _most_free(topology: Mapping[str, Sequence[int]], taken: Collection[int]) -> int:
     return max((len(cpus) for cpus in numa.free(topology, taken).values()), default=0)
+
+
+def _rejections(counts: Mapping[str, int]) -> str:
+    """``DiskPressureFilter (DISK_PRESSURE): 1``."""
+    return _text({f"{name} ({CONDITIONS[name]})" if name in CONDITIONS else name: n for name, n in counts.items()})
 
 
 def _text(amounts: Mapping[str, int]) -> str:

@@ -89,5 +89,5 @@ async def delete(connection: AsyncConnection, hostname: str) -> bool:
 
 async def set_usage(connection: AsyncConnection, hostname: str, **used: Any) -> None:
     """What changes between measurements: ``total_containers``, ``cpu_used`` (cores), ``mem_used`` (MiB), ``disk_used``
-    (GiB), ``capsules`` and ``capsule_runtimes``."""
+    (GiB), ``capsules``, ``capsule_runtimes`` and ``disk_pressure``."""
     await connection.execute(compute_nodes.update().where(_c.hostname == hostname).values(**used))

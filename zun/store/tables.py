@@ -199,6 +199,7 @@ compute_nodes = _table(
     sa.Column("numa_topology", Json),  # NUMA node -> CPUs that may be pinned
     sa.Column("capsules", sa.Boolean, nullable=False, default=False, server_default=sa.false()),  # does it take any?
     sa.Column("capsule_runtimes", Json),  # handlers its engine is known to have; null: not told
+    sa.Column("disk_pressure", sa.Boolean, nullable=False, default=False, server_default=sa.false()),  # disk is full
     sa.Column("created_at", _when(), nullable=False),
     sa.Column("updated_at", _when()),
 )
@@ -233,6 +234,18 @@ images = _table(
     sa.Column("created_at", _when(), nullable=False),
     sa.Column("updated_at", _when()),
     sa.UniqueConstraint("host", "repo", "tag"),
+)
+
+node_images = _table(
+    "node_images",  # images that nodes pulled for containers, and may remove
+    _id(),
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("driver", sa.String(32), nullable=False),
+    sa.Column("reference", sa.String(384), nullable=False),  # in the engine; the id once the name has moved on
+    sa.Column("image_id", sa.String(255), nullable=False),
+    sa.Column("pulled_at", _when(), nullable=False),
+    sa.Column("used_at", _when(), nullable=False),
+    sa.UniqueConstraint("host", "reference"),
 )
 
 quotas = _table(

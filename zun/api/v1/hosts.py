@@ -7,10 +7,11 @@ from typing import Any
 
 from zun.api import paging
 from zun.api.call import Answer, Call, Version
-from zun.api.schemas import BOOLEAN, INTEGER, LINKS, NUMBER, TEXT, TEXT_OR_NULL, listing, obj
+from zun.api.schemas import BOOLEAN, INTEGER, LINKS, NUMBER, TEXT, TEXT_OR_NULL, listed, listing, obj
 from zun.api.table import Route
 from zun.api.views import links
 from zun.control import hosts
+from zun.domain.node_image import DISK_PRESSURE
 from zun.store.compute_nodes import SORTABLE
 
 _FIELDS = (
@@ -30,7 +31,13 @@ _FIELDS = (
 )
 
 
-def _view(call: Call, row: Mapping[str, Any]) -> dict[str, Any]:
+_PRESSURE = "pressure"
+_CONDITIONS = "conditions"
+
+
+def _view(call: Call, row: Mapping[str, Any], *, conditions: bool) -> dict[str, Any]:
+    """``conditions``: asked for with ``?pressure=true``; old clients see what they always saw."""
+    also = {_CONDITIONS: [DISK_PRESSURE] if row["disk_pressure"] else []} if conditions else {}
     return {
         "uuid": row["uuid"],
         "links": links(call, "hosts", row["uuid"]),
@@ -38,11 +45,12 @@ def _view(call: Call, row: Mapping[str, Any]) -> dict[str, Any]:
         "labels": row["labels"] or {},
         "runtimes": row["runtimes"] or [],
         "enable_cpu_pinning": row["enable_cpu_pinning"],
+        **also,
     }
 
 
 async def list_hosts(call: Call) -> Answer:
-    wanted = paging.read(call, SORTABLE, "hostname")
+    wanted, conditions = paging.read(call, SORTABLE, "hostname"), paging.free_boolean(call, _PRESSURE)
     rows = await hosts.page(
         call.control,
         limit=wanted.limit,
@@ -51,11 +59,12 @@ async def list_hosts(call: Call) -> Answer:
         marker=wanted.marker,
     )
     following = paging.next_link(call, "hosts", wanted, len(rows), rows[-1]["uuid"] if rows else None)
-    return Answer({"hosts": [_view(call, row) for row in rows], "next": following})
+    return Answer({"hosts": [_view(call, row, conditions=conditions) for row in rows], "next": following})
 
 
 async def show(call: Call) -> Answer:
-    return Answer(_view(call, await hosts.find(call.control, call.path["host_ident"])))
+    conditions = paging.free_boolean(call, _PRESSURE)
+    return Answer(_view(call, await hosts.find(call.control, call.path["host_ident"]), conditions=conditions))
 
 
 _HOST = {
@@ -77,7 +86,9 @@ _HOST = {
     "labels": {"type": "object"},
     "runtimes": {"type": "array", "items": TEXT},
     "enable_cpu_pinning": BOOLEAN,
+    _CONDITIONS: listed({"type": "string", "enum": [DISK_PRESSURE]}),
 }
+_OPTIONAL = frozenset({_CONDITIONS})
 
 ROUTES = [
     Route(
@@ -87,10 +98,10 @@ ROUTES = [
         list_hosts,
         min_version=Version(1, 4),
         policy="host:get_all",
-        answer=listing("hosts", _HOST),
+        answer=listing("hosts", _HOST, optional=_OPTIONAL),
         summary="List hosts",
         raises=(404,),
-        parameters=paging.DOCUMENTED,
+        parameters=(*paging.DOCUMENTED, _PRESSURE),
     ),
     Route(
         "GET",
@@ -99,8 +110,9 @@ ROUTES = [
         show,
         min_version=Version(1, 4),
         policy="host:get",
-        answer=obj(_HOST),
+        answer=obj(_HOST, _OPTIONAL),
         summary="Show a host",
         raises=(404,),
+        parameters=(_PRESSURE,),
     ),
 ]

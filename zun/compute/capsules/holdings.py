@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
+from zun.compute import image_uses
 from zun.compute.capsules import spec
 from zun.compute.holdings import allocation, ports, volumes
 from zun.compute.holdings.base import Holding, Progress
@@ -36,20 +37,23 @@ class Images:
     async def ensure(self, work: Work, progress: Progress) -> None:
         """Side by side; members of one image share its pull."""
         async with asyncio.TaskGroup() as group:
-            pulls = {member.uuid: group.create_task(pull(work.node, member, progress)) for member in work.members}
+            pulls = {
+                member.uuid: group.create_task(pull(work.node, member, progress, work.operation.id))
+                for member in work.members
+            }
         work.prepared.images = {uuid: pull.result() for uuid, pull in pulls.items()}
 
     async def release(self, work: Work) -> None:
         """Images stay."""
 
 
-async def pull(node: Node, member: Container, progress: Progress | None) -> ImageFacts:
-    """The member's image, by its policy."""
+async def pull(node: Node, member: Container, progress: Progress | None, who: Hashable) -> ImageFacts:
+    """The member's image, by its policy; it stays until ``who`` is done."""
     if node.pod_images is None:
         raise ImageFailed("This host has no engine for capsules")
     policy = (member.image_pull_policy or "always").lower()
     request = await image_request(node, member.registry_id, "docker", member.image, policy, None)
-    return await node.pod_images.ensure(request, progress or (lambda state: None))
+    return await image_uses.ensure(node, node.pod_images, request, progress or (lambda state: None), who)
 
 
 class Volumes(volumes.VolumeMounts):

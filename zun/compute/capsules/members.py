@@ -87,8 +87,11 @@ async def start_again(node: Node, capsule: Container, row: Container) -> dict[st
             box = await engine_of(node).sandbox(capsule.uuid)
             if box is None or not box.ready:
                 raise
-            image = await pull(node, row, None)
-            observed = await make_and_start(node, dataclasses.replace(wanted, image=image.image_id))
+            try:
+                image = await pull(node, row, None, row.uuid)
+                observed = await make_and_start(node, dataclasses.replace(wanted, image=image.image_id))
+            finally:
+                node.image_uses.free(row.uuid)
     except StartFailed as error:
         again = facts.again(row, exit_code=None, ran=0.0, now=node.clock.now())
         if again is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zun.compute import image_uses
 from zun.compute.holdings.base import Progress
 from zun.compute.node import Node
 from zun.compute.work import Work
@@ -30,7 +31,7 @@ class Image:
         if work.operation.attempt > 1 and policy == "always" and work.params.get("healing"):
             policy = "ifnotpresent"
         request = await image_request(node, row.registry_id, driver_name, name, policy, uuid)
-        work.prepared.image = await driver.ensure(request, progress)
+        work.prepared.image = await image_uses.ensure(node, driver, request, progress, work.operation.id)
 
     async def release(self, work: Work) -> None:
         """Images stay."""

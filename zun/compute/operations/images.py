@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from zun.compute import image_uses
 from zun.compute.holdings.image import image_request
 from zun.compute.operations.common import reason_of
 from zun.compute.work import Outcome, Work
@@ -24,7 +25,7 @@ async def pull(work: Work) -> Outcome:
         return Outcome(error="The image's record is gone.")
     driver, request = await _wanted(work, row)
     async with work.journal.step("image") as progress:
-        facts = await driver.ensure(request, progress)
+        facts = await image_uses.ensure(work.node, driver, request, progress, work.operation.id, note=False)
     now = work.node.clock.now()
     record = partial(images.set_pulled, uuid=work.uuid, image_id=facts.image_id, size=facts.size, now=now)
     return Outcome(record=record)

@@ -89,7 +89,7 @@ class CriPods:
 
     async def info(self) -> PodsInfo:
         known = await self._client.meet()
-        return PodsInfo(known.name, known.version, known.handlers)
+        return PodsInfo(known.name, known.version, known.handlers, known.root)
 
     # -- sandboxes -------------------------------------------------------------------------------
 
