@@ -1,4 +1,5 @@
-"""Holding: the image, present in the engine (S1.20). Nothing is released: images are shared and stay cached."""
+"""Holding: the image, present in the engine (S1.20). Nothing is released: images are shared and stay cached,
+until ``image_care`` needs their room."""
 
 from __future__ import annotations
 
