@@ -65,7 +65,7 @@ def test_unused_images_go_and_a_full_disk_is_told(
         (shown,) = cloud.get("/hosts?pressure=true")["hosts"]
         return list(shown["conditions"])
 
-    product.conf(compute={"disk_full_percent": "1"}).restart()
+    product.conf(compute={"disk_free_min_mib": str(2**30)}).restart()
     wait_until(lambda: conditions() == ["DISK_PRESSURE"], 60, "the host says that its disk is full")
     refused = cloud.create()
     assert refused["status"] == "Error"
@@ -75,7 +75,7 @@ def test_unused_images_go_and_a_full_disk_is_told(
     assert event["traceback"].endswith("were rejected: DiskPressureFilter (DISK_PRESSURE): 1.")
     assert "conditions" not in cloud.get("/hosts")["hosts"][0]
 
-    product.conf(compute={"disk_full_percent": "100"}).restart()
+    product.conf(compute={"disk_free_min_mib": "0"}).restart()
     wait_until(lambda: conditions() == [], 60, "the host says that it has room")
     cloud.running()
     product.clear()

@@ -38,7 +38,7 @@ def _load(folder: Path, text: str) -> object:
         ("local", "subnet_pool", "10.0.0.0/33"), ("local", "subnet_pool", "x"), ("local", "subnet_pool", "fd00::/8"),
         ("local", "subnet_prefix", "8"), ("compute", "unique_container_name_scope", "all"),
         ("compute", "image_low_percent", "85"), ("compute", "image_high_percent", "75"),
-        ("compute", "image_high_percent", "101"), ("compute", "disk_full_percent", "0"),
+        ("compute", "image_high_percent", "101"), ("compute", "disk_free_min_mib", "-1"),
         ("compute", "image_unused_seconds", "-1"), ("compute", "reserve_disk_for_image", "2"),
         ("compute", "cpu_allocation_ratio", "inf"), ("quota", "cpu", "abc"),
         ("quota", "containers", "-2"), ("docker", "execute_timeout", "0"),

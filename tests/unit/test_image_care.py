@@ -121,7 +121,8 @@ async def age(cloud: SimulatedCloud, *names: str) -> None:
 
 def disk(cloud: SimulatedCloud, percent: Callable[[], float]) -> None:
     assert cloud.node is not None
-    cloud.node.disk_usage = lambda root: SimpleNamespace(used=percent(), free=100 - percent())
+    one = 100 * 1024**2  # bytes
+    cloud.node.disk_usage = lambda root: SimpleNamespace(used=percent() * one, free=(100 - percent()) * one)
 
 
 async def noted(cloud: SimulatedCloud) -> list[str]:
@@ -232,7 +233,7 @@ async def shown(cloud: SimulatedCloud, path: str) -> Any:
 
 
 async def test_a_full_disk_refuses_creates_until_there_is_room(tmp_path: Path) -> None:
-    async with simulated_cloud(tmp_path, compute__disk_full_percent=90, periodic_interval_max=600) as cloud:
+    async with simulated_cloud(tmp_path, compute__disk_free_min_mib=1001, periodic_interval_max=600) as cloud:
         node = cloud.node
         assert node is not None
         disk(cloud, lambda: 90)

@@ -24,15 +24,22 @@ async def percent(node: Node, roots: Sequence[str]) -> float:
 
 
 async def is_full(node: Node) -> bool:
-    """Is it so full that the node takes no new containers?"""
-    use = await percent(node, node.engine_roots)
-    _RATIO.set(use / 100)
-    limit = node.conf.compute.disk_full_percent
-    full = bool(limit < 100 and use >= limit)
+    """Has one of them so little room that the node takes no new containers?"""
+    _RATIO.set(await percent(node, node.engine_roots) / 100)
+    least = node.conf.compute.disk_free_min_mib
+    free = [await asyncio.to_thread(_free_mib, node, root) for root in dict.fromkeys(node.engine_roots) if root]
+    full = any(one is not None and one < least for one in free)
     if full != node.disk_full:
         node.disk_full = full
-        LOG.warning("action=inventory disk=%.1f%% disk_full_percent=%d disk_pressure=%s", use, limit, full)
+        LOG.warning("action=inventory free_mib=%s disk_free_min_mib=%d disk_pressure=%s", free, least, full)
     return full
+
+
+def _free_mib(node: Node, root: str) -> int | None:
+    try:
+        return int(node.disk_usage(root).free // 1024**2)
+    except OSError:
+        return None
 
 
 def _percent(node: Node, root: str) -> float:

@@ -32,12 +32,11 @@ OPTIONS = [
         "image_low_percent", default=75, min=0, max=99, help="Use of the engine's disk at which removing images ends."
     ),
     cfg.IntOpt(
-        "disk_full_percent",
-        default=95,
-        min=1,
-        max=100,
-        help="Use of an engine's disk from which the host takes no new containers (DISK_PRESSURE); 100 = it always"
-        " does.",
+        "disk_free_min_mib",
+        default=1024,
+        min=0,
+        help="Free room of an engine's disk, MiB, below which the host takes no new containers (DISK_PRESSURE); 0 = it"
+        " always does.",
     ),
     cfg.BoolOpt("enable_cpu_pinning", default=False, help="Node accepts cpu_policy dedicated."),
     cfg.IntOpt(

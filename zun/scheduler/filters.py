@@ -134,7 +134,7 @@ def pci_passthrough(host: Host, wanted: Wanted) -> bool:
 
 
 def disk_pressure(host: Host, wanted: Wanted) -> bool:
-    """Room for what a new container writes (``[compute]/disk_full_percent``)."""
+    """Room for what a new container writes (``[compute]/disk_free_min_mib``)."""
     return not host.disk_pressure
 
 
