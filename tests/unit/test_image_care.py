@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from tests.support.simulated_node import SimulatedCloud, simulated_cloud
 from tests.support.wait import eventually
 from zun.compute.image_care import ImageCare
-from zun.compute.image_uses import ImageUses
+from zun.compute.image_holds import ImageUses
 from zun.domain.errors import EngineConflict
 from zun.domain.node_image import DISK_PRESSURE, Marks, Needed, NodeImage, removable
 from zun.store import node_images

@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from prometheus_client import Gauge
 
-if TYPE_CHECKING:
-    from zun.compute.node import Node
+from zun.compute.node import Node
 
 LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from zun.bus.base import Bus
 from zun.bus.notifier import Notifier, Silent
 from zun.compute.capsules.news import News
 from zun.compute.execs import Execs
-from zun.compute.image_uses import ImageUses
+from zun.compute.image_holds import ImageUses
 from zun.control.secrets import Cipher
 from zun.domain.clock import Clock
 from zun.domain.container import Container
