@@ -51,6 +51,7 @@ def test_looking_at_a_container(team: Cloud, user: StockClient) -> None:
     uuid = team.running(name="look", command=["sh", "-c", TALK], cpu=0.5, memory=64)["uuid"]
     both_lines = {"err", "out"}
     wait_until(lambda: both_lines <= set(team.get(f"/containers/{uuid}/logs").split()), 60, "both lines are in the log")
+    wait_until(lambda: team.get(f"/containers/{uuid}")["status_detail"], 30, "its age is over a second")
     # The engine counts the lines of both streams for --tail, whichever it then shows, and their order is not fixed.
     show, both, errors, tail, stats, three, quoted, missing, listed, actions = together(
         lambda: user.container("show", "look"),

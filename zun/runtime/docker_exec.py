@@ -19,7 +19,8 @@ from zun.runtime.docker_streams import Tail, collect
 LOG = logging.getLogger(__name__)
 
 _NO_KEYS = "ctrl-^," + ",".join("zunneverdetachesfromcommands")
-"""Keys that let go of a command's terminal cannot be switched off, only replaced: the usual ones are sent by people."""
+"""Keys that let go of a command's terminal cannot be switched off, only replaced: the usual ones are sent by people.
+The engine keeps the first of them, typed last, until the next key comes."""
 
 
 async def execute(client: DockerClient, container: str, command: Sequence[str], timeout: float) -> ExecResult:
