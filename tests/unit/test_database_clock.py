@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from zun.store import migrate
+from tests.support.database import make_database
 from zun.store.clock import DatabaseClock
 from zun.store.database import Database
 
@@ -44,9 +44,7 @@ def clocks() -> Clocks:
 
 @pytest.fixture
 async def db(tmp_path: Path) -> AsyncIterator[Database]:
-    url = f"sqlite:///{tmp_path}/zun.sqlite"
-    migrate.upgrade(url)
-    database = Database(url)
+    database = await make_database(tmp_path)
     yield database
     await database.close()
 

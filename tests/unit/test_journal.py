@@ -12,11 +12,12 @@ from typing import Any, cast
 
 import pytest
 
+from tests.support.database import make_database
 from zun.compute import journal
 from zun.compute.journal import Journal
 from zun.domain.clock import SystemClock
 from zun.domain.operation import Kind
-from zun.store import migrate, operations
+from zun.store import operations
 from zun.store.database import Database
 
 LIMIT = 30.0
@@ -39,9 +40,7 @@ class SlowToAnswer:
 
 @pytest.fixture
 async def db(tmp_path: Path) -> AsyncIterator[Database]:
-    url = f"sqlite:///{tmp_path}/zun.sqlite"
-    migrate.upgrade(url)
-    database = Database(url)
+    database = await make_database(tmp_path)
     yield database
     await database.close()
 

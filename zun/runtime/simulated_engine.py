@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -25,7 +26,7 @@ Line = tuple[datetime, str, str]
 """When, on which stream, what."""
 
 
-class SimulatedEngine:
+class SimulatedEngine(ABC):
     """``faults`` makes calls slow, failing or silent; ``cut_events`` ends the streams of events."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -58,7 +59,7 @@ class SimulatedEngine:
 
     # -- the ports -------------------------------------------------------------------------------
 
-    @faulty
+    @faulty  # noqa: B027 - it has its faults alone
     async def connect(self) -> None:
         """Nothing to reach."""
 
@@ -117,9 +118,9 @@ class SimulatedEngine:
 
     # -- within ----------------------------------------------------------------------------------
 
+    @abstractmethod
     def _log_of(self, uuid: str) -> Sequence[Line]:
         """Raises EngineNotFound."""
-        raise NotImplementedError
 
     def _log_changed(self) -> None:
         for grew in list(self._log_watchers):
