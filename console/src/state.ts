@@ -6,7 +6,8 @@ export type State =
   | { name: "connected" }
   | { name: "ended"; exitCode: number | null; reason: string }
   | { name: "refused"; reason: string }
-  | { name: "failed" }
+  /** nothing was opened: the token is still good; without a reason where the handshake itself failed */
+  | { name: "failed"; reason: string }
   /** `again`: the session had not begun, so that its token may still be good */
   | { name: "lost"; reason: string; again: boolean };
 
@@ -24,7 +25,8 @@ export interface Closed {
 
 /** What the end of a connection means. Before the handshake the token cannot have been used: that may be tried again. */
 export function meaning(closed: Closed): State {
-  if (!closed.opened) return { name: "failed" };
+  if (!closed.opened) return { name: "failed", reason: "" };
+  if (closed.code === 1013 && !closed.began) return { name: "failed", reason: closed.reason };
   if (closed.code === 1000) return { name: "ended", exitCode: closed.exitCode, reason: closed.reason };
   if (closed.code === 1008 && !closed.shown) return { name: "refused", reason: closed.reason };
   if (closed.code === 1008) return { name: "ended", exitCode: closed.exitCode, reason: closed.reason };
@@ -51,7 +53,7 @@ export function sentence(state: State): string {
     case "refused":
       return `Refused: ${stop(state.reason || "the proxy gave no reason")}`;
     case "failed":
-      return "No connection: the proxy cannot be reached, or does not take sessions from this page's address.";
+      return `No connection: ${stop(state.reason || "the proxy cannot be reached, or takes no sessions")}`;
     case "lost":
       return `Lost: ${stop(state.reason || "the connection to the proxy broke off")}`;
   }

@@ -24,5 +24,7 @@ test("what breaks off is lost; what did not begin can be tried again", () => {
   assert.equal(retriable(meaning(closed({ code: 1006, opened: false, began: false }))), true);
   assert.equal(told({ code: 1011, reason: "The node went away" }), "Lost: The node went away.");
   assert.equal(told({ code: 1006 }), "Lost: the connection to the proxy broke off.");
-  assert.equal(meaning(closed({ code: 1006, opened: false, began: false })).name, "failed");
+  assert.equal(told({ code: 1006, opened: false }), "No connection: the proxy cannot be reached, or takes no sessions.");
+  assert.equal(retriable(meaning(closed({ code: 1013, began: false, shown: false }))), true);
+  assert.equal(told({ code: 1013, reason: "Too many." }), "No connection: Too many.");
 });

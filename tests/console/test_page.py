@@ -16,10 +16,11 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.datastructures import Headers
 from websockets.http11 import Request, Response
 
-from tests.support.browser import PHONE, Console, chromium, console, page_url, socket_opens
+from tests.support.browser import PHONE, Console, chromium, console, page_url, socket_closes, socket_opens
 from tests.support.pty_shell import shell
 from tests.support.wait import eventually
 from tests.support.wsproxy import ProxyRig, proxy_rig
+from zun.wsproxy.framing import CONSOLE
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module"), pytest.mark.xdist_group("chromium")]
 
@@ -169,13 +170,26 @@ async def test_what_did_not_come_up_is_tried_again_with_the_same_token(browser: 
     async with rig_with_page(tmp_path, max_sessions=1) as rig, console(browser) as first, console(browser) as second:
         await connected(first, rig)
         await second.open(await rig.exec_url())
-        assert (await second.state("failed")).startswith("No connection: the proxy cannot be reached")
+        assert await second.state("failed") == "No connection: Too many sessions are open; try again."
         await first.type("exit\n")
         await first.state("ended")
+        await eventually(lambda: not rig.counted, 30, "the first is over")
         await second.page.click("#again")
         await second.state("connected")
         await second.type("echo came up\n")
         await second.shows("came up")
+
+
+async def test_a_page_that_comes_by_another_scheme_than_the_proxy_is_told_has_the_reason(
+    tab: Console, tmp_path: Path
+) -> None:
+    """As behind a balancer that ends TLS, and of which the proxy was told nothing."""
+    async with rig_with_page(tmp_path, base_url="wss://$wsproxy_host:$wsproxy_port/") as rig:
+        await tab.page.goto(page_url(await rig.exec_url()).replace("https:", "http:"))
+        assert await tab.state("refused") == "Refused: Origin header protocol does not match this host."
+        assert await tab.page.is_visible("#open")
+        await eventually(lambda: rig.lines, 30, "it is in the audit")
+        assert (rig.audit()[0]["result"], rig.audit()[0]["code"]) == ("refused", "1008")
 
 
 async def test_only_dashboards_of_the_list_open_sessions_and_frame_the_page(browser: Browser, tmp_path: Path) -> None:
@@ -192,6 +206,8 @@ async def test_only_dashboards_of_the_list_open_sessions_and_frame_the_page(brow
                 if allowed:
                     await frame.locator("#state[data-state=connected]").wait_for()
                 else:
+                    closed = await socket_closes(tab.page, await rig.exec_url(), [CONSOLE])
+                    assert closed == [1008, "Origin header does not match this host.", 0]
                     await eventually(lambda: _framing_refused(tab), 20, "the frame is refused")
                     assert await frame.locator("#state").count() == 0
                     tab.complaints.clear()

@@ -117,3 +117,14 @@ async def socket_opens(page: Page, url: str, protocols: list[str]) -> bool:
         socket.onerror = () => resolve(false);
     })"""
     return bool(await page.evaluate(script, [url, protocols]))
+
+
+async def socket_closes(page: Page, url: str, protocols: list[str]) -> list[Any]:
+    """Code and reason with which such a session ends, and how many messages came before."""
+    script = """([url, protocols]) => new Promise((resolve) => {
+        const socket = new WebSocket(url, protocols);
+        let messages = 0;
+        socket.onmessage = () => messages++;
+        socket.onclose = ({ code, reason }) => resolve([code, reason, messages]);
+    })"""
+    return list(await page.evaluate(script, [url, protocols]))

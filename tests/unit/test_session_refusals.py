@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -18,6 +19,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from tests.support.wait import eventually
 from tests.support.wsproxy import EXEC_ID, URL, ProxyRig, opened, proxy_rig
 from zun.store import capsules
+from zun.wsproxy.framing import CONSOLE
 
 pytestmark = pytest.mark.timeout(120)
 Address = Callable[[ProxyRig], Awaitable[str]]
@@ -172,6 +174,26 @@ async def test_refused_before_the_upgrade(rig: ProxyRig, more: dict[str, Any], s
         assert await client.recv() == b"x"
 
 
+@pytest.mark.parametrize("subprotocols", [[CONSOLE], ["v1.other", CONSOLE]])
+async def test_a_page_reads_in_the_close_code_why_its_origin_is_refused(rig: ProxyRig, subprotocols: list[str]) -> None:
+    url, reason = await rig.exec_url(), "Origin header does not match this host."
+    async with opened(url, subprotocols=subprotocols, origin="http://evil") as client:
+        with contextlib.suppress(ConnectionClosed):
+            await client.send(b"x")  # which nobody reads
+        with pytest.raises(ConnectionClosed):
+            await client.recv()
+        assert (client.close_code, client.close_reason) == (1008, reason)
+    assert await refused(rig, url, subprotocols=[CONSOLE, "binary"], origin="http://evil") == (403, f"{reason}\n")
+    await eventually(lambda: len(rig.lines) == 2, 30, "both are in the audit")
+    line, in_http = rig.audit()
+    assert (line["code"], in_http["code"]) == ("1008", "403")
+    assert (line["result"], line["reason"], line["bytes_in"]) == ("refused", reason, "0")
+    assert (line["user"], line["container"]) == ("-", in_http["container"])
+    assert rig.relay.paths == []
+    async with opened(url, subprotocols=subprotocols) as client:  # the token stays good
+        assert await client.recv() == '{"open":{"tty":true}}'
+
+
 async def test_s4_11_a_dashboard_is_refused_until_it_is_named(tmp_path: Path) -> None:
     origin = "http://dashboard.example.org:8080"
     async with proxy_rig(tmp_path, {"websocket_proxy.allowed_origins": "a, Dashboard.example.org"}) as rig:
@@ -209,6 +231,14 @@ async def test_more_sessions_than_it_takes(tmp_path: Path) -> None:
             await client.send(b"x")
             await client.recv()
             assert (await refused(rig, await rig.exec_url()))[0] == 503
+            url = await rig.exec_url()
+            for _ in range(2):  # who is refused does not count
+                too_many = (1013, "Too many sessions are open; try again.")
+                assert await refused(rig, url, subprotocols=[CONSOLE]) == too_many
+        await eventually(lambda: not rig.counted, 30, "the first is over")
+        assert [line["code"] for line in rig.audit()] == ["503", "1013", "1013", "1000"]
+        async with opened(url, subprotocols=[CONSOLE]) as client:
+            assert await client.recv() == '{"open":{"tty":true}}'
 
 
 async def test_a_node_without_relay_leaves_the_token_good(rig: ProxyRig) -> None:

@@ -11,6 +11,8 @@ REFUSED = 1008
 """By rule: the token, a limit."""
 LOST = 1011
 """The node, or what we need ourselves."""
+TRY_LATER = 1013
+"""As many sessions as there may be."""
 
 _REASON = 123
 """Bytes that a close frame has for it."""

@@ -72,11 +72,11 @@ class Framing(Protocol):
 
 def choose(offered: Sequence[str]) -> str | None:
     """The sub-protocol for a client that offers these; None where it offers none. Raises LookupError."""
-    if BINARY in offered:
-        return BINARY
-    for one in (CONSOLE, BASE64):
-        if list(offered) == [one]:
+    for one in (BINARY, CONSOLE):
+        if one in offered:
             return one
+    if list(offered) == [BASE64]:
+        return BASE64
     if not offered:
         return None
     raise LookupError(f"none of the sub-protocols is known; offer '{BINARY}'")

@@ -28,7 +28,7 @@ from zun.store.database import Database
 from zun.wsproxy import audit, framing, origin
 from zun.wsproxy.admission import NotAdmitted, Wanted, admit
 from zun.wsproxy.console import Console
-from zun.wsproxy.ending import GOING_AWAY, LOST, End
+from zun.wsproxy.ending import GOING_AWAY, LOST, REFUSED, TRY_LATER, End
 from zun.wsproxy.far import Far
 from zun.wsproxy.pipe import PIECE, Pipe
 from zun.wsproxy.watch import Limits
@@ -49,6 +49,8 @@ Connect = Callable[[Session, str], Awaitable[Far]]
 
 
 _STOPPED = End(GOING_AWAY, "The proxy is shutting down.", "stopped")
+_STATUS = {REFUSED: http.HTTPStatus.FORBIDDEN, TRY_LATER: http.HTTPStatus.SERVICE_UNAVAILABLE}
+"""For clients that are refused in HTTP."""
 
 
 class RelayUnreachable(Exception):
@@ -112,8 +114,15 @@ class Proxy:
     def _look(self, connection: ServerConnection, request: Request) -> Response | None:
         if "websocket" not in ",".join(request.headers.get_all("Upgrade")).lower():
             return self._plain(connection, request)
+        refusal = self._refusal(connection, request)
+        if refusal is None or _reads_close_codes(request):  # told by ``_handle``, which looks again
+            return None
+        return connection.respond(_STATUS[refusal.code], f"{refusal.reason}\n")
+
+    def _refusal(self, connection: ServerConnection, request: Request) -> End | None:
+        """What is known before a token is looked at."""
         if self._open >= self._conf.max_sessions:
-            return connection.respond(http.HTTPStatus.SERVICE_UNAVAILABLE, "Too many sessions are open; try again.\n")
+            return End(TRY_LATER, "Too many sessions are open; try again.", "refused")
         peer = _peer(connection)
         found = origin.refusal(
             request.headers.get_all("Origin"),
@@ -122,7 +131,7 @@ class Proxy:
             self._scheme,
             self._balancers.scheme(peer, request.headers.get_all("X-Forwarded-Proto")),
         )
-        return None if found is None else connection.respond(http.HTTPStatus.FORBIDDEN, f"{found}\n")
+        return None if found is None else End(REFUSED, found, "refused")
 
     def _plain(self, connection: ServerConnection, request: Request) -> Response:
         answer = self._page(request)
@@ -144,8 +153,11 @@ class Proxy:
         """A refused handshake is told, too."""
         if response.status_code != http.HTTPStatus.SWITCHING_PROTOCOLS and "Upgrade" in request.headers:
             reason = f"HTTP {response.status_code}: {response.body.decode(errors='replace').strip()}"
-            end = End(response.status_code, reason, "refused")
-            audit.write(self._told(connection), None, end, seconds=0, bytes_in=0, bytes_out=0)
+            self._note_refusal(connection, End(response.status_code, reason, "refused"))
+
+    def _note_refusal(self, connection: ServerConnection, end: End) -> None:
+        _ENDED.labels(end.result).inc()
+        audit.write(self._told(connection), None, end, seconds=0, bytes_in=0, bytes_out=0)
 
     def _told(self, connection: ServerConnection) -> audit.Told:
         request = connection.request
@@ -158,6 +170,11 @@ class Proxy:
     # -- the session ---------------------------------------------------------------------------------
 
     async def _handle(self, client: ServerConnection) -> None:
+        refusal = None if client.request is None else self._refusal(client, client.request)
+        if refusal is not None:  # nothing was looked up, and nothing that it sends is read
+            self._note_refusal(client, refusal)
+            await client.close(refusal.code, refusal.short_reason)
+            return
         self._open += 1
         _OPEN.inc()
         try:
@@ -212,6 +229,15 @@ class Proxy:
                 await sessions.end(connection, session.uuid, self._clock.now())
         except ZunError as error:
             LOG.warning("action=session session=%s result=end not written reason=%s", session.uuid, error.message)
+
+
+def _reads_close_codes(request: Request) -> bool:
+    """Does the client speak our page's protocol? No script of a browser sees the answer to a handshake that fails."""
+    lines = request.headers.get_all("Sec-WebSocket-Protocol")
+    try:
+        return framing.choose([name.strip() for line in lines for name in line.split(",")]) == framing.CONSOLE
+    except LookupError:
+        return False
 
 
 def _peer(connection: ServerConnection) -> str:
