@@ -6,8 +6,10 @@ An echo is one key sent to a terminal and seen again; a copy is what one command
 from __future__ import annotations
 
 import asyncio
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import httpx
 
@@ -15,6 +17,7 @@ from tests.bench import sessions_in_a_row
 from tests.bench.figure import Figure, percentile
 from tests.bench.own_exec import OwnExec
 from tests.bench.through import PROMPT, WAITING, Through, container, memory, opened
+from tests.support.capsule_cloud import CapsuleCloud
 from tests.support.product import Product
 from zun.cli.preflight import free_port
 
@@ -24,21 +27,45 @@ Key = Callable[[], Awaitable[None]]
 
 
 async def measure(product: Product, image: str, quick: bool) -> list[Figure]:
-    """Echo of one and of 200 sessions, memory of a session, throughput of one, what 2,000 in a row leave."""
-    port = free_port()
+    """Echo of one and of 200 sessions, memory of a session, throughput of one, what 2,000 in a row leave, in Docker and
+    in containerd."""
+    port, count = free_port(), 200 if quick else 2000
     product.conf(quota={"containers": "-1", "cpu": "-1", "memory": "-1"}, metrics={"api_port": port})
     await asyncio.to_thread(product.start)
     try:
         async with product.client(timeout=120) as client:
             uuid = await container(client, image)
-            return [
+            figures = [
                 await _one(client, uuid, 200 if quick else 1000),
                 *await _many(client, uuid, product),
                 await _copy(client, uuid, (128 if quick else 512) * MIB),
-                await sessions_in_a_row.measure(client, uuid, product, port, 200 if quick else 2000),
             ]
+            await client.delete(f"/v1/containers/{uuid}", params={"stop": "true"})
+            fresh = await container(client, image)
+            inside = product.engine.get(f"/containers/zun-{fresh}/json")["State"]["Pid"]
+            place = sessions_in_a_row.Place(product, port, inside)
+            figures.append(await sessions_in_a_row.measure(client, fresh, place, count, "in Docker"))
     finally:
         await asyncio.to_thread(product.clear)
+    return [*figures, await _members(product, count)]
+
+
+async def _members(product: Product, count: int) -> Figure:
+    """On a product and a containerd of its own; ``product`` only names the engine for containers."""
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="zun-bench-members-") as folder:
+        cloud = CapsuleCloud(Path(folder), product.engine)
+        try:
+            cloud.product.conf(metrics={"api_port": port})
+            await asyncio.to_thread(cloud.start)
+            capsule = await asyncio.to_thread(cloud.create, {})
+            member = (await asyncio.to_thread(cloud.wait, capsule, "Running"))["containers"][0]["uuid"]
+            inside = await asyncio.to_thread(cloud.pid_of, member)
+            place = sessions_in_a_row.Place(cloud.product, port, inside, [cloud.containerd.process])
+            async with cloud.product.client(timeout=120) as client:
+                return await sessions_in_a_row.measure(client, member, place, count, "in containerd")
+        finally:
+            await asyncio.to_thread(cloud.close)
 
 
 async def _one(client: httpx.AsyncClient, uuid: str, keys: int) -> Figure:

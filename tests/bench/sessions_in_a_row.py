@@ -1,4 +1,4 @@
-"""What many sessions in a row leave behind: in the product, in the container, and in its shim of the engine."""
+"""What many sessions in a row leave behind: in the product, in the container, and in its engine."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Callable
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import httpx
 import psutil
@@ -22,16 +22,18 @@ LANES = 8
 LONGEST = 120.0
 """Seconds of one session; one that hangs ends the measurement with its number."""
 POOL = min(32, (os.cpu_count() or 1) + 4)
-"""Threads that Python's pool of an event loop may grow to; none of them ends. The shim, too, leaves a file open now and
-then (some in a thousand sessions); one that a session holds would be as many as there were sessions."""
+"""Threads that Python's pool of an event loop may grow to; none of them ends."""
 _SAY_EVERY = 100
 _SETTLES = 60.0
+_COLLECTED = 300.0
+"""Seconds. containerd's shim does not close its end of a terminal's input itself: Go's garbage collector does, which
+runs every two minutes at the latest. So it is with the engine alone."""
 COMMAND = ["sh", "-c", "exec echo done"]
 
 
 @dataclass(frozen=True)
 class Held:
-    """Of the product: tasks, files, threads, processes. In the container: its processes. Of its shim: files."""
+    """Of the product: tasks, files, threads, processes. In the container: its processes. Of its engine: files."""
 
     tasks: int
     files: int
@@ -40,28 +42,77 @@ class Held:
     inside: int
     engine_files: int
 
-    def more_than(self, other: Held) -> list[int]:
-        return [max(now - then, 0) for now, then in zip(astuple(self), astuple(other), strict=True)]
+    def more_than(self, other: Held) -> Held:
+        return Held(*(max(now - other.__dict__[name], 0) for name, now in self.__dict__.items()))
+
+    def __bool__(self) -> bool:
+        return any(self.__dict__.values())
 
 
-async def measure(client: httpx.AsyncClient, uuid: str, product: Product, metrics_port: int, count: int) -> Figure:
+class Place:
+    """A container that no session was in before, and what is counted of it. ``inside`` is its process, ``engine`` are
+    the processes that serve it beside its shim."""
+
+    def __init__(self, product: Product, metrics_port: int, inside: int, engine: Sequence[psutil.Process] = ()) -> None:
+        self._product = product
+        self._metrics = f"http://127.0.0.1:{metrics_port}/metrics"
+        self._inside = inside
+        shim = psutil.Process(inside).parent()
+        assert shim is not None
+        self._engine = [shim, *engine]
+
+    async def held(self) -> Held:
+        async with httpx.AsyncClient(trust_env=False) as reader:
+            text = (await reader.get(self._metrics)).text
+        tasks = next(int(float(line.split()[1])) for line in text.splitlines() if line.startswith("zun_tasks "))
+        first = psutil.Process(self._product.pid)
+        ours = (first, *first.children(recursive=True))
+        return Held(
+            tasks,
+            sum(one.num_fds() for one in ours),
+            sum(one.num_threads() for one in ours),
+            len(ours),
+            sum(_same_namespace(one.pid, self._inside) for one in psutil.process_iter()),
+            sum(one.num_fds() for one in self._engine),
+        )
+
+    async def settled(self, wanted: Held) -> Held:
+        """Once no more than ``wanted`` is held. Else when nothing has become less for some seconds, as the engine takes
+        a moment to end what it ran and the API to close what waits for a next request; files of the engine have more
+        time."""
+        begin, calm, last = time.monotonic(), 0, await self.held()
+        while more := last.more_than(wanted):
+            waited = time.monotonic() - begin
+            if waited >= (_COLLECTED if more.engine_files else _SETTLES) or (calm >= 10 and not more.engine_files):
+                break
+            await asyncio.sleep(0.3 if calm < 10 else 2)
+            now = await self.held()
+            calm = 0 if last.more_than(now) else calm + 1
+            if calm == 10 and more.engine_files:
+                print(f"  waiting: the engine has {more.engine_files} files to close", file=sys.stderr, flush=True)
+            last = now
+        return last
+
+    def memory(self) -> int:
+        return memory(self._product)
+
+
+async def measure(client: httpx.AsyncClient, uuid: str, place: Place, count: int, where: str) -> Figure:
     """Compared after a warm-up of a tenth, whose memory stays: what the first ones load is no session's."""
-    row = _Row(client, uuid)
+    row, fresh = _Row(client, uuid), await place.held()
     await row.run(max(count // 10, 80))
-    before, resident = await _least(product, metrics_port, None), memory(product)
+    before, resident = await place.settled(fresh), place.memory()
     begin = time.monotonic()
-    await row.run(count, lambda: f"{memory(product) / MIB:.0f} MiB")
+    await row.run(count, lambda: f"{place.memory() / MIB:.0f} MiB")
     seconds = time.monotonic() - begin
-    after = await _least(product, metrics_port, before)
-    grown = (memory(product) - resident) / MIB
-    tasks, files, threads, processes, inside, engine_files = after.more_than(before)
-    kept = not (tasks or files or processes or inside) and threads <= POOL and engine_files < count // 100
+    left, grown = (await place.settled(before)).more_than(before), (place.memory() - resident) / MIB
+    kept = left.tasks or left.files or left.processes or left.inside or left.engine_files
     return Figure(
-        f"{count} sessions in a row leave",
-        f"{tasks} tasks, {files} files, {threads} threads, {processes + inside} processes, {engine_files} files of the"
-        f" engine, {grown:.1f} MiB ({seconds * 1000 / count:.0f} ms each)",
+        f"{count} sessions in a row {where} leave",
+        f"{left.tasks} tasks, {left.files} files, {left.threads} threads, {left.processes + left.inside} processes,"
+        f" {left.engine_files} files of the engine, {grown:.1f} MiB ({seconds * 1000 / count:.0f} ms each)",
         f"none, ≤ 8 MiB; threads: a pool's {POOL}",
-        kept and grown <= 8,
+        not kept and left.threads <= POOL and grown <= 8,
     )
 
 
@@ -96,41 +147,6 @@ class _Row:
                 assert await session.read_all()
         except TimeoutError as error:
             raise AssertionError(f"session {number} did not end within {LONGEST:.0f} s") from error
-
-
-async def _least(product: Product, metrics_port: int, wanted: Held | None) -> Held:
-    """Once no more than ``wanted`` is held, or nothing has become less for some seconds: the engine takes a moment to
-    end what it ran, the API to close what waits for a next request."""
-    best, until, calm = await _held(product, metrics_port), time.monotonic() + _SETTLES, 0
-    while time.monotonic() < until and calm < 10:
-        if wanted is not None and not any(best.more_than(wanted)):
-            break
-        await asyncio.sleep(0.3)
-        now = await _held(product, metrics_port)
-        calm = 0 if any(best.more_than(now)) else calm + 1
-        best = now
-    return best
-
-
-async def _held(product: Product, metrics_port: int) -> Held:
-    async with httpx.AsyncClient(trust_env=False) as reader:
-        text = (await reader.get(f"http://127.0.0.1:{metrics_port}/metrics")).text
-    tasks = next(int(float(line.split()[1])) for line in text.splitlines() if line.startswith("zun_tasks "))
-    first = psutil.Process(product.pid)
-    ours = (first, *first.children(recursive=True))
-    (row,) = product.engine_containers()
-    inside = psutil.Process(product.engine.get(f"/containers/{row['Id']}/json")["State"]["Pid"])
-    shim = inside.parent()
-    assert shim is not None
-    within = [one for one in psutil.process_iter() if _same_namespace(one.pid, inside.pid)]
-    return Held(
-        tasks,
-        sum(one.num_fds() for one in ours),
-        sum(one.num_threads() for one in ours),
-        len(ours),
-        len(within),
-        shim.num_fds(),
-    )
 
 
 def _same_namespace(pid: int, other: int) -> bool:

@@ -61,7 +61,9 @@ async def opened(client: httpx.AsyncClient, uuid: str, command: list[str]) -> Th
     """A session with ``command`` in a terminal."""
     words = " ".join(f"'{word}'" for word in command)
     asked = {"command": words, "run": False, "interactive": True}
-    answer = await client.post(f"/v1/containers/{uuid}/execute", json=asked)
+    # A session may be as long as the API keeps a connection: it would end one in the moment in which it is used again.
+    once = {"Connection": "close"}
+    answer = await client.post(f"/v1/containers/{uuid}/execute", json=asked, headers=once)
     assert answer.status_code == 200, answer.text
     binary = [Subprotocol("binary")]
     return Through(
