@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check fuzz bench bench-cloud clean
+.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check fuzz bench bench-cloud bench-fleet clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ bench: ## Measure, beside the engine's own floor
 
 bench-cloud: ## Measure beside the testbed's cloud, and the same calls by hand
 	@scripts/bench.sh cloud $(ARGS)
+
+bench-fleet: ## Measure 1,000 simulated nodes on a real database and broker; ARGS=--quick 100 nodes
+	@scripts/bench.sh fleet $(ARGS)
 
 clean: ## Remove the virtual environments and all state
 	@scripts/clean.sh

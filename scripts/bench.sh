@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make bench, make bench-cloud: the figures of docs, with the floor measured in the same run. First word: main or cloud.
+# make bench, make bench-cloud, make bench-fleet: the figures of docs, with the floor measured in the same run where
+# there is one. First word: main, cloud or fleet.
 source "$(dirname "$0")/lib.sh"
 
 figures=$1
@@ -8,8 +9,22 @@ exclusive
 need_python
 unset ZUN_STATE_DIR ZUN_PORT
 STATE=$(mktemp -d /tmp/zun-bench.XXXXXX)
-note_testbed
-trap 'release_testbed; release_engine; rm -rf "$STATE"' EXIT
+[[ $figures == fleet ]] || note_testbed
+tidy() {
+    if [[ $figures != fleet ]]; then
+        release_testbed
+        release_engine
+    fi
+    rm -rf "$STATE"
+}
+trap tidy EXIT
+if [[ $figures == fleet ]]; then
+    install_packages mariadb-server-core mariadb-client-core rabbitmq-server
+    ensure_venv bench
+    flock -u 9
+    "$VENV/bin/python" -m tests.bench.fleet "$@"
+    exit
+fi
 ensure_engine
 if [[ $figures == cloud ]]; then
     tests/testbed/install.sh

@@ -131,11 +131,11 @@ make_venv() { # FOLDER STAMP CONSTRAINTS PIP-ARGUMENT... ; skipped while what it
 }
 
 # An editable install: what is checked out is what runs, also after a `git pull`. check includes test includes base.
-ensure_venv() { # base | test | check
-    local -A extras=([base]='[cri]' [test]='[test]' [check]='[test,check]')
+ensure_venv() { # base | test | bench | check
+    local -A extras=([base]='[cri]' [test]='[test]' [bench]='[bench]' [check]='[test,check]')
     make_venv "$VENV" "$1" constraints.txt --config-settings editable_mode=compat -e ".${extras[$1]}"
     [[ $1 == base ]] || cp "$VENV/.made-$1" "$VENV/.made-base"
-    [[ $1 != check ]] || cp "$VENV/.made-$1" "$VENV/.made-test"
+    [[ $1 != bench && $1 != check ]] || cp "$VENV/.made-$1" "$VENV/.made-test"
 }
 ensure_clients() { make_venv "$CLIENTS" clients constraints-clients.txt python-openstackclient python-zunclient==5.5.0 osc-placement; }
 ensure_tempest() { make_venv "$TEMPEST" tempest constraints-tempest.txt tempest==47.0.0 zun-tempest-plugin==4.14.0; }

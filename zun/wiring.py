@@ -62,7 +62,7 @@ async def _serve(
     tasks: list[asyncio.Task[None]] = []
     agent_ready = asyncio.Event()
     if compute:
-        tasks.append(asyncio.create_task(_agent(parts, vitals, agent_ready.set), name="agent"))
+        tasks.append(asyncio.create_task(run_agent(parts, vitals, agent_ready.set), name="agent"))
     if listening is not None and policy is not None:
         tasks.append(asyncio.create_task(_api(parts, listening, policy, stop), name="api"))
         tasks.append(asyncio.create_task(_reaper(parts, stop), name="reaper"))
@@ -127,7 +127,8 @@ async def _announce(agent_ready: asyncio.Event | None, ready: Callable[[], None]
         ready()
 
 
-async def _agent(parts: Parts, vitals: Vitals, ready: Callable[[], None]) -> None:
+async def run_agent(parts: Parts, vitals: Vitals, ready: Callable[[], None]) -> None:
+    """The agent of ``[DEFAULT]/host`` on these parts, until cancelled; ``ready`` as in ``zun.compute.agent.run``."""
     from zun.compute import agent
     from zun.compute.node import Node
 

@@ -16,7 +16,7 @@ import httpx
 from tests.bench.by_hand import ByHand
 from tests.bench.cloud_rounds import Rounds
 from tests.bench.figure import Figure, percentile
-from tests.bench.main import show
+from tests.bench.show import show
 from tests.support.cloud_product import CloudProduct
 from tests.support.engine import Engine
 from tests.support.testbed import Testbed

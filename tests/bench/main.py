@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import os
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
-
 from tests.bench import capsules, cni, control_plane, engine_burst, idle, sessions, throughput
 from tests.bench.figure import Figure
+from tests.bench.show import show
 from tests.support.engine import Engine
 from tests.support.product import Product
 
@@ -28,16 +25,6 @@ SECTIONS = {
     "capsules": capsules.measure,
     "sessions": sessions.measure,
 }
-
-
-def show(figures: list[Figure]) -> None:
-    """Print the table: what, measured, the engine's floor, wanted, met or not."""
-    table = Table(title=f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the end")
-    for name in ("figure", "measured", "engine alone", "wanted", ""):
-        table.add_column(name)
-    for figure in figures:
-        table.add_row(figure.name, figure.measured, figure.floor, figure.wanted, "met" if figure.met else "NOT MET")
-    Console(width=130).print(table)
 
 
 def main() -> None:

@@ -71,14 +71,14 @@ def _run(
             await asyncio.gather(watching, return_exceptions=True)
 
     set_up_logs(conf)
-    _allow_connections()
+    allow_connections()
     try:
         uvloop.run(watched())
     finally:
         systemd.notify("STOPPING=1")
 
 
-def _allow_connections() -> None:
+def allow_connections() -> None:
     """As many open files as the hard limit lets us: the usual soft limit of 1024 ends with the 1000th client."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
