@@ -129,8 +129,9 @@ async def counting(conf: Any) -> AsyncIterator[Counting]:
 
 
 @contextlib.asynccontextmanager
-async def build(conf: Any) -> AsyncIterator[Parts]:
-    """Open what the configuration names; closed at the end of the block. Raises ConfigError."""
+async def build(conf: Any, *, alone: bool = False) -> AsyncIterator[Parts]:
+    """Open what the configuration names; closed at the end of the block. ``alone``: for a tool, which rings nobody and
+    tells nobody. Raises ConfigError."""
     cipher = _cipher(conf)
     _check_filters(conf)
     async with contextlib.AsyncExitStack() as stack:
@@ -142,9 +143,9 @@ async def build(conf: Any) -> AsyncIterator[Parts]:
         clock = DatabaseClock(db)
         runtime = _runtime(conf)
         stack.push_async_callback(runtime.close)
-        bus = _bus(conf, clock)  # connects from here on
+        bus = LocalBus() if alone else _bus(conf, clock)  # connects from here on
         stack.push_async_callback(bus.close)
-        notifier = _notifier(conf)
+        notifier = Silent() if alone else _notifier(conf)
         stack.push_async_callback(notifier.close)
         await db.wait_until_up(conf.database.max_retries, conf.database.retry_interval)
         await stack.enter_async_context(clock.followed())

@@ -19,6 +19,7 @@ from zun.parts import Parts, build
 
 if TYPE_CHECKING:
     from zun.api.call import Policy
+    from zun.compute.node import Node
 
 LOG = logging.getLogger(__name__)
 
@@ -130,9 +131,15 @@ async def _announce(agent_ready: asyncio.Event | None, ready: Callable[[], None]
 async def run_agent(parts: Parts, vitals: Vitals, ready: Callable[[], None]) -> None:
     """The agent of ``[DEFAULT]/host`` on these parts, until cancelled; ``ready`` as in ``zun.compute.agent.run``."""
     from zun.compute import agent
+
+    await agent.run(node_of(parts, vitals), ready)
+
+
+def node_of(parts: Parts, vitals: Vitals) -> Node:
+    """This machine as a node."""
     from zun.compute.node import Node
 
-    node = Node(
+    return Node(
         conf=parts.conf,
         db=parts.db,
         clock=parts.clock,
@@ -153,7 +160,6 @@ async def run_agent(parts: Parts, vitals: Vitals, ready: Callable[[], None]) -> 
         instance=str(uuid.uuid4()),
         vitals=vitals,
     )
-    await agent.run(node, ready)
 
 
 async def _reaper(parts: Parts, stop: asyncio.Event) -> None:

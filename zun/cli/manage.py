@@ -56,6 +56,35 @@ def audit(
     raise typer.Exit(run(loaded, heal=heal, as_json=as_json, wait=wait))
 
 
+Scope = Annotated[
+    str,
+    typer.Option(help="What to look at: 'node', what this machine holds; 'cloud', what services hold; 'all', both."),
+]
+Grace = Annotated[str, typer.Option(help="How old a leftover must be to be removed: 90s, 10m, 2h, 1d.")]
+Host = Annotated[str | None, typer.Option(help="The name that this machine has as a node. Default: [DEFAULT]/host.")]
+
+
+@app.command("audit")
+def whole_audit(
+    context: typer.Context,
+    heal: Annotated[bool, typer.Option("--heal", help="Remove what is older than --grace.")] = False,
+    grace: Grace = "10m",
+    scope: Scope = "all",
+    host: Host = None,
+    as_json: Json = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Compare what is ours in engines, kernel, files and services with the records. Exit code 0: nothing is left (now);
+    1: something is left; 2: something could not be told."""
+    from zun.cli import audit as command
+
+    files = config_file or context.obj
+    loaded = configuration.load(files=[str(file) for file in files] if files else None, prog="zun-manage")
+    raise typer.Exit(
+        command.run(loaded, heal=heal, grace=command.duration(grace), scope=scope, host=host, as_json=as_json)
+    )
+
+
 Directory = Annotated[Path, typer.Argument(help="Where the files are made; the authority's key stays there.")]
 Nodes = Annotated[list[str] | None, typer.Option("--node", help="Address or host name of a node's relay; repeat it.")]
 

@@ -35,10 +35,15 @@ class Plan:
     foreign: Sequence[str]
 
 
+def made(rows: Sequence[Container]) -> set[str]:
+    """Those that an engine may have: made in it, or an operation is at work."""
+    return {row.uuid for row in rows if row.task_state is not None or row.container_id is not None}
+
+
 def plan(rows: Sequence[Container], engine: Sequence[Observed], owner: str) -> Plan:
     """Compare both sides. Rows with a task, or never made in the engine, are left alone."""
     seen: Mapping[str, Observed] = {item.uuid: item for item in engine}
-    known = {row.uuid for row in rows if row.task_state is not None or row.container_id is not None}
+    known = made(rows)
     look, foreign = [], []
     for row in rows:
         if row.task_state is not None or row.container_id is None:
@@ -161,28 +166,7 @@ class Sync:
         """Ours, no row that knows it, no operation, and so for some time: removed with all it holds. The row
         of one the engine finished making after its create had been given up says that nothing was made."""
         due = self._suspects.of(frozenset(orphans) - await self._unfinished())
-        return sum([bool(await self._guarded(uuid, self._remove_orphan(uuid))) for uuid in due])
-
-    async def _remove_orphan(self, uuid: str) -> bool:
-        node = self._node
-        async with node.db.read() as connection:
-            row = await containers.get(connection, uuid)
-        elsewhere = row is not None and row.host not in (None, node.host)
-        if row is not None and not elsewhere and (row.task_state or row.container_id):
-            return False
-        LOG.warning("action=sync container=%s result=orphan removed", uuid)
-        await node.runtime.remove(uuid, force=True)
-        if row is not None:
-            return True  # what it held was given back with its create
-        await node.network.release_ports(uuid)
-        await self._give_back(uuid)
-        return True
-
-    async def _give_back(self, uuid: str) -> None:
-        node = self._node
-        async with node.db.write() as connection:
-            await pinned_cpus.unpin(connection, uuid)
-        await node.placement.release(uuid)
+        return sum([bool(await self._guarded(uuid, remove_orphan(self._node, uuid))) for uuid in due])
 
     async def _release_claims(self, known: set[str]) -> int:
         """Allocations on this node's provider, and its CPUs, whose container is gone, and so for some time."""
@@ -202,6 +186,28 @@ class Sync:
                 self._others |= {uuid}
             elif row is None:
                 LOG.warning("action=sync container=%s result=allocation released reason=no such container", uuid)
-                await self._give_back(uuid)
+                await _give_back(node, uuid)
                 released += 1
         return released
+
+
+async def remove_orphan(node: Node, uuid: str) -> bool:
+    """An engine container that no row of this node says was made; False when one says so by now."""
+    async with node.db.read() as connection:
+        row = await containers.get(connection, uuid)
+    elsewhere = row is not None and row.host not in (None, node.host)
+    if row is not None and not elsewhere and (row.task_state or row.container_id):
+        return False
+    LOG.warning("action=sync container=%s result=orphan removed", uuid)
+    await node.runtime.remove(uuid, force=True)
+    if row is not None:
+        return True  # what it held was given back with its create
+    await node.network.release_ports(uuid)
+    await _give_back(node, uuid)
+    return True
+
+
+async def _give_back(node: Node, uuid: str) -> None:
+    async with node.db.write() as connection:
+        await pinned_cpus.unpin(connection, uuid)
+    await node.placement.release(uuid)

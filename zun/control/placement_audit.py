@@ -72,15 +72,15 @@ class Report:
 async def audit(tools: Tools, *, heal: bool, wait: float) -> Report:
     """Look; what seems wrong is looked at again after ``wait`` seconds, because a claim is made just before its record
     is written. Raises Unavailable."""
-    report = await _look(tools)
+    report = await look(tools)
     if report.findings and wait > 0:
         suspects = {_key(finding) for finding in report.findings}
         await tools.clock.sleep(wait)
-        report = await _look(tools)
+        report = await look(tools)
         report.findings = [finding for finding in report.findings if _key(finding) in suspects]
     if heal:
         for finding in report.findings:
-            finding.note = await _heal(tools, finding)
+            finding.note = await make_right(tools, finding)
             finding.healed = not finding.note
     return report
 
@@ -89,7 +89,7 @@ def _key(finding: Finding) -> tuple[str, str | None]:
     return finding.kind, finding.consumer or finding.provider
 
 
-async def _look(tools: Tools) -> Report:
+async def look(tools: Tools) -> Report:
     """Placement first and the records after it: what was claimed before is recorded by then, or nearly."""
     placement = tools.placement
     providers = await placement.providers()
@@ -187,7 +187,7 @@ def _forms(conf: Any, holder: Holder | None, nodes: Mapping[str, str]) -> list[d
     return [{nodes[holder.host]: amounts.placement(fractional=fractional)} for fractional in (now, not now)]
 
 
-async def _heal(tools: Tools, finding: Finding) -> str:
+async def make_right(tools: Tools, finding: Finding) -> str:
     """What stands in the way; empty when it is right now."""
     if finding.consumer is None:
         try:

@@ -39,6 +39,8 @@ class Observed:
     """Of a capsule's member: whose it is."""
     attempt: int = 0
     """Of a capsule's member: how often it was started by its restart policy."""
+    created_at: datetime | None = None
+    """Naive UTC; told in the list form of Docker's containers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from zun.domain.caller import Caller
 from zun.domain.container import Container, RequestedNetwork
+from zun.domain.held import Held
 from zun.domain.observed import Attachment
 
 
@@ -111,6 +112,22 @@ class Network(Protocol):
         """Remove engine networks nobody uses any more; called by the node's sync."""
         ...
 
+    async def ports(self) -> Sequence[Held]:
+        """From anywhere: all ports of containers, of capsules too; ``release_ports`` gives them back."""
+        ...
+
+    async def groups(self) -> Sequence[Held]:
+        """The same of the security groups that ``expose`` made."""
+        ...
+
+    async def plugged(self) -> Collection[str]:
+        """Where the node plugs: containers of which this machine has devices or interface data of ours."""
+        ...
+
+    async def unplug(self, container_uuid: str) -> None:
+        """Where the node plugs: those are gone; the ports stay. None is success."""
+        ...
+
 
 class PodNetwork(Protocol):
     """What capsules need of their network on the node; ``Network`` has it all. Which one: ``[DEFAULT]/capsule_driver``.
@@ -133,6 +150,14 @@ class PodNetwork(Protocol):
 
     async def collect_idle(self) -> None:
         """As ``Network.collect_idle``."""
+        ...
+
+    async def plugged(self) -> Collection[str]:
+        """As ``Network.plugged``."""
+        ...
+
+    async def unplug(self, container_uuid: str) -> None:
+        """As ``Network.unplug``."""
         ...
 
     async def close(self) -> None: ...

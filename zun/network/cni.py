@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 from weakref import WeakValueDictionary
@@ -98,14 +98,20 @@ class CniNetwork:
         await self._unplug(container_uuid)
         await self._source.release(container_uuid, exposed=exposed)
 
+    async def plugged(self) -> Collection[str]:
+        stored = await asyncio.to_thread(self._handovers.capsules)
+        return await self._plumber.containers() | stored
+
+    async def unplug(self, container_uuid: str) -> None:
+        await self._unplug(container_uuid)
+
     async def collect_idle(self) -> None:
         """Remove devices and data of capsules that this node has no row of, and so for some time; then networks that
         nobody uses."""
         async with self._db.read() as connection:
             known = {row.uuid for row in await rows.of_host(connection, self._host)}
             known |= {row.uuid for row in await capsules.of_host(connection, self._host)}
-        stored = await asyncio.to_thread(self._handovers.capsules)
-        now, left = self._clock.monotonic(), (await self._plumber.containers() | stored) - known
+        now, left = self._clock.monotonic(), set(await self.plugged()) - known
         self._suspects = {uuid: self._suspects.get(uuid, now) for uuid in left}
         for uuid, since in list(self._suspects.items()):
             if now - since >= self._grace:

@@ -161,12 +161,18 @@ class DirectNetwork(NeutronNetwork):
     async def remove_network(self, network_id: str) -> bool:
         return False
 
+    async def plugged(self) -> Collection[str]:
+        return await self._plumber.containers()
+
+    async def unplug(self, container_uuid: str) -> None:
+        await self._unplug(container_uuid)
+
     async def collect_idle(self) -> None:
         """Remove devices and switch ports of ours whose container this node has no row of, and so for some time."""
         async with self._db.read() as connection:
             known = {row.uuid for row in await rows.of_host(connection, self._host)}
             known |= {row.uuid for row in await capsules.of_host(connection, self._host)}
-        now, left = self._clock.monotonic(), await self._plumber.containers() - known
+        now, left = self._clock.monotonic(), set(await self.plugged()) - known
         self._suspects = {uuid: self._suspects.get(uuid, now) for uuid in left}
         for uuid, since in list(self._suspects.items()):
             if now - since >= self._grace:

@@ -31,6 +31,7 @@ from zun.domain.errors import (
     NetworkSetupFailed,
     PortNotFound,
 )
+from zun.domain.held import Held
 from zun.domain.observed import Attachment, EngineNetwork
 from zun.network.plugged import PluggedByEngine
 from zun.network.subnets import first_free, host_routes
@@ -307,6 +308,16 @@ class LocalNetwork(PluggedByEngine):
         for start in range(0, len(names), 200):
             for uuid in await self._idle([name.removeprefix(_PREFIX) for name in names[start : start + 200]]):
                 await self._remove_idle(uuid)
+
+    async def ports(self) -> Sequence[Held]:
+        """All of this deployment."""
+        async with self._db.read() as connection:
+            rows = await store.all_ports(connection)
+        return [Held(row["uuid"], row["device_id"], ours=True) for row in rows]
+
+    async def groups(self) -> Sequence[Held]:
+        """There are none."""
+        return []
 
     async def _idle(self, uuids: Sequence[str]) -> Sequence[str]:
         before = self._clock.now() - timedelta(seconds=self._conf.network_idle_seconds)

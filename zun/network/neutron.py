@@ -12,6 +12,7 @@ from typing import Any
 
 from zun.domain.caller import Caller
 from zun.domain.container import Container, RequestedNetwork
+from zun.domain.held import Held
 from zun.domain.observed import Attachment, EngineNetwork
 from zun.network.neutron_api import NeutronApi
 from zun.network.neutron_groups import NeutronGroups
@@ -78,6 +79,12 @@ class NeutronNetwork(PluggedByEngine, ABC):
         await self._ports.release(container_uuid)
         if exposed:
             await self._groups.release(container_uuid)
+
+    async def ports(self) -> Sequence[Held]:
+        return await self._ports.all()
+
+    async def groups(self) -> Sequence[Held]:
+        return await self._groups.all()
 
     async def change_security_groups(
         self, container_uuid: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()

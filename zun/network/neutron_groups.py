@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from zun.domain.container import Container
+from zun.domain.held import Held, moment
 from zun.network.neutron_api import NeutronApi, Row, failure
 from zun.openstack.client import Refused
 
@@ -40,6 +41,16 @@ class NeutronGroups:
         except Refused as refusal:
             raise failure("the security group of the exposed ports", refusal) from refusal
         return str(group["id"])
+
+    async def all(self) -> Sequence[Held]:
+        """Every group of that kind; other deployments' too."""
+        fields = ["id", "name", "description", "created_at"]
+        try:
+            rows = await self._api.find("security-groups", fields=fields)
+        except Refused as refusal:
+            raise failure("the list of security groups", refusal) from refusal
+        ours = [row for row in rows if (row.get("description") or "").startswith(MARK)]
+        return [Held(row["id"], row["name"].removeprefix("zun-"), moment(row.get("created_at"))) for row in ours]
 
     async def release(self, container_uuid: str) -> None:
         """Delete it. None is success."""

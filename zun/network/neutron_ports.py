@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from zun.domain.container import Container, RequestedNetwork
 from zun.domain.errors import NetworkSetupFailed, SecurityGroupCannotBeApplied
+from zun.domain.held import Held, moment
 from zun.network.neutron_api import NeutronApi, Row, failure
 from zun.network.neutron_facts import NetworkFacts, NeutronFacts
 from zun.openstack.client import Refused
@@ -25,6 +26,8 @@ LOG = logging.getLogger(__name__)
 
 OWNER = "compute:kuryr"
 """``device_owner`` of containers' ports where Kuryr plugs them; Kuryr sets the same one."""
+OWNERS = (OWNER, "compute:zun")
+"""Of ports of containers and of capsules, however they are plugged."""
 _HOST = "binding:host_id"
 _TRIES = 3
 _CALL_ENDS = 15.0
@@ -103,6 +106,14 @@ class NeutronPorts:
     async def of_container(self, container_uuid: str) -> Sequence[Row]:
         """Every port whose device is the container."""
         return await self._api.find("ports", device_id=container_uuid)
+
+    async def all(self) -> Sequence[Held]:
+        """Every port that a container service made or took; other deployments' too."""
+        try:
+            found = await self._api.find("ports", device_owner=OWNERS, fields=["id", "device_id", "created_at"])
+        except Refused as refusal:
+            raise failure("the list of ports", refusal) from refusal
+        return [Held(port["id"], port["device_id"], moment(port.get("created_at"))) for port in found]
 
     async def release(self, container_uuid: str, *, after: Coroutine[Any, Any, None] | None = None) -> Sequence[str]:
         """Own ports are deleted, given ones are as they were (S3.5); the ids of all. None is success. ``after``: what

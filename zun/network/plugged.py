@@ -25,3 +25,9 @@ class PluggedByEngine:
 
     async def unplugged(self, container_uuids: Collection[str]) -> Collection[str]:
         return []
+
+    async def plugged(self) -> Collection[str]:
+        return []
+
+    async def unplug(self, container_uuid: str) -> None:
+        return

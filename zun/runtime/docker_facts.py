@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from zun.domain.observed import UNHEALTHY, Observed
@@ -59,7 +59,12 @@ def observed_from_list(row: Mapping[str, Any]) -> Observed | None:
         health=UNHEALTHY if str(row.get("Status", "")).endswith(f"({UNHEALTHY})") else None,
         owner=labels.get(OWNER_LABEL, ""),
         spec_hash=labels.get(SPEC_LABEL, ""),
+        created_at=_of_epoch(row.get("Created")),
     )
+
+
+def _of_epoch(seconds: Any) -> datetime | None:
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None) if isinstance(seconds, int) else None
 
 
 def without_networks(rows: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, str]]:

@@ -79,6 +79,11 @@ async def ports_of(connection: AsyncConnection, device_id: str) -> Sequence[RowM
     return (await connection.execute(query)).mappings().all()
 
 
+async def all_ports(connection: AsyncConnection) -> Sequence[RowMapping]:
+    """``uuid, device_id`` of every port."""
+    return (await connection.execute(sa.select(ports.c.uuid, ports.c.device_id))).mappings().all()
+
+
 async def address_taken(connection: AsyncConnection, network_uuid: str, number: int) -> bool:
     """Is the address with that number in use?"""
     query = sa.select(ports.c.uuid).where(ports.c.network_uuid == network_uuid, ports.c.number == number)

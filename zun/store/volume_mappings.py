@@ -46,6 +46,18 @@ async def of_host(connection: AsyncConnection, host: str) -> Sequence[VolumeMapp
     return [VolumeMapping(**dict(row) | {"connection": row["connection"] or {}}) for row in rows]
 
 
+async def owners(connection: AsyncConnection, uuids: Sequence[str]) -> Mapping[str, str]:
+    """uuid -> container, of those mappings that exist."""
+    query = sa.select(mappings.c.uuid, mappings.c.container_uuid).where(mappings.c.uuid.in_(uuids))
+    return {row.uuid: row.container_uuid for row in await connection.execute(query)}
+
+
+async def mounted(connection: AsyncConnection) -> set[tuple[str, str]]:
+    """(container, volume) of every mount that has a volume."""
+    query = sa.select(mappings.c.container_uuid, mappings.c.volume_id).where(mappings.c.volume_id.is_not(None))
+    return {(row.container_uuid, row.volume_id) for row in await connection.execute(query)}
+
+
 async def set_connection(connection: AsyncConnection, uuid: str, data: Mapping[str, Any]) -> bool:
     """Keep what the adapter stored at attach; False when the mapping is gone."""
     result = await connection.execute(mappings.update().where(mappings.c.uuid == uuid).values(connection=dict(data)))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from zun.domain.caller import Caller
 from zun.domain.container import VolumeMapping
+from zun.domain.held import Held
 
 
 def container_volume_name(mapping: VolumeMapping) -> str:
@@ -55,6 +56,19 @@ class Volumes(Protocol):
     async def let_go(self, mapping: VolumeMapping) -> bool:
         """From anywhere, of a mount on a host that is lost for good, by an administrator's word: others may have the
         volume. False where only the host itself can do that."""
+        ...
+
+    async def held(self) -> Sequence[Held]:
+        """From anywhere: holds on volumes that the service has, of others too; ``let_go`` ends them."""
+        ...
+
+    async def host_of(self, volume_id: str, container_uuid: str) -> str | None:
+        """From anywhere: the host that the service says has the volume for the container; None where none has."""
+        ...
+
+    async def standing(self) -> Sequence[VolumeMapping]:
+        """On the node: what of this driver stands on this machine, as far as the machine knows: of the mapping its
+        uuid, kind, volume and perhaps container. ``detach`` takes it down."""
         ...
 
     async def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -22,6 +23,7 @@ from zun.domain.errors import (
     VolumeNotFound,
     VolumeNotUsable,
 )
+from zun.domain.held import Held
 from zun.openstack.client import Refused, ServiceClient
 from zun.store import cinder_volumes as store
 from zun.store.database import Database
@@ -160,6 +162,22 @@ class CinderVolumes:
             ) from refused
         return True
 
+    async def held(self) -> Sequence[Held]:
+        """All attachments, servers' too. Raises ServiceUnavailable, VolumeDetachFailed."""
+        try:
+            found = await self._api.all_attachments()
+        except Refused as refused:
+            raise VolumeDetachFailed(f"Cinder does not tell its attachments: {refused.message}") from refused
+        return [Held(one.id, one.instance, volume=one.volume_id) for one in found if one.instance]
+
+    async def host_of(self, volume_id: str, container_uuid: str) -> str | None:
+        """By the volume's own list. Raises ServiceUnavailable, VolumeDetachFailed."""
+        try:
+            volume = await self._api.volume(volume_id)
+        except Refused as refused:
+            raise VolumeDetachFailed(f"Cinder does not show volume {volume_id}: {refused.message}") from refused
+        return None if volume is None else volume.attachments.get(container_uuid)
+
     # -- the node's side ---------------------------------------------------------------------------
 
     async def attach(self, mapping: VolumeMapping) -> tuple[str, Mapping[str, Any]]:
@@ -173,6 +191,10 @@ class CinderVolumes:
     async def detach(self, mapping: VolumeMapping) -> None:
         """Unmounted, disconnected, let go of. Raises VolumeDetachFailed, ServiceUnavailable."""
         await self._node.detach(mapping)
+
+    async def standing(self) -> Sequence[VolumeMapping]:
+        """What the files of this node tell."""
+        return await asyncio.to_thread(self._node.standing)
 
     async def close(self) -> None:
         """End what runs beside us."""

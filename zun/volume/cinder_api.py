@@ -10,6 +10,7 @@ from typing import Any
 from zun.openstack.client import Refused, ServiceClient
 
 TENANT = "os-vol-tenant-attr:tenant_id"
+_PAGE = 500
 DRIVER_SECONDS = 120.0
 """Longest wait for a call in which Cinder asks the storage itself."""
 
@@ -38,6 +39,7 @@ class Attachment:
     status: str
     instance: str | None
     connection: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    volume_id: str = ""
 
 
 class CinderApi:
@@ -87,6 +89,18 @@ class CinderApi:
         params = {"volume_id": volume_id, "all_tenants": "1"} | ({"instance_id": instance} if instance else {})
         body = await self._get("/attachments", params=params)
         return [_attachment(found) for found in (body or {}).get("attachments", ())]
+
+    async def all_attachments(self) -> Sequence[Attachment]:
+        """Of everybody, page by page; without their connections."""
+        found: list[Attachment] = []
+        params = {"all_tenants": "1", "limit": str(_PAGE)}
+        while True:
+            body = await self._get("/attachments", params=params)
+            page = [_attachment(one) for one in (body or {}).get("attachments", ())]
+            found += page
+            if len(page) < _PAGE:
+                return found
+            params["marker"] = page[-1].id
 
     async def attachment(self, attachment_id: str) -> Attachment | None:
         """With its connection."""
@@ -151,4 +165,5 @@ def _attachment(body: Mapping[str, Any]) -> Attachment:
         status=str(body["status"]),
         instance=body.get("instance"),
         connection=body.get("connection_info") or {},
+        volume_id=str(body.get("volume_id") or ""),
     )

@@ -23,7 +23,7 @@ from zun.volume import filesystem, mounts
 from zun.volume.brick import Brick, BrickFailed
 from zun.volume.cinder_api import Attachment, CinderApi, Volume
 from zun.volume.command import CommandFailed
-from zun.volume.connections import Connection, Connections
+from zun.volume.connections import FOLDER, Connection, Connections
 from zun.volume.locks import Locks
 from zun.volume.pause import pauses
 
@@ -46,7 +46,7 @@ class CinderAttach:
         self._ready_within = int(conf.volume.timeout_wait_volume_available)
         # Resolved, because the kernel's tables name real paths.
         self._mounts = Path(os.path.realpath(conf.volume.volume_dir))
-        self._connections = Connections(self._mounts / ".cinder")
+        self._connections = Connections(self._mounts / FOLDER)
         self._locks = Locks()
 
     def _target(self, mapping: str) -> Path:
@@ -55,6 +55,13 @@ class CinderAttach:
     async def close(self) -> None:
         """End os-brick's process."""
         await self._brick.close()
+
+    def standing(self) -> Sequence[VolumeMapping]:
+        """What was begun here and not undone."""
+        return [
+            VolumeMapping(one.mapping, one.container, "", "", "volume", "cinder", one.mapping, one.volume_id)
+            for one in self._connections.all()
+        ]
 
     # -- up ----------------------------------------------------------------------------------------
 

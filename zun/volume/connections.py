@@ -15,6 +15,9 @@ from typing import Any
 
 import orjson
 
+FOLDER = ".cinder"
+"""Of the files, among the mounts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Connection:
@@ -72,9 +75,13 @@ class Connections:
 
     def of_volume(self, volume_id: str) -> Sequence[Connection]:
         """Of all mounts of a volume on this node."""
+        return [one for one in self.all() if one.volume_id == volume_id]
+
+    def all(self) -> Sequence[Connection]:
+        """Of this node."""
         names = sorted(self._folder.glob("*.json")) if self._folder.is_dir() else []
         found = (self.get(name.stem) for name in names)
-        return [one for one in found if one is not None and one.volume_id == volume_id]
+        return [one for one in found if one is not None]
 
     def _file(self, mapping: str) -> Path:
         return self._folder / f"{mapping}.json"

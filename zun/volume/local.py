@@ -34,11 +34,13 @@ from zun.domain.errors import (
     VolumeNotUsable,
     ZunError,
 )
+from zun.domain.held import Held
 from zun.store import local_volumes as store
 from zun.store import volume_mappings
 from zun.store.database import Database
 from zun.volume import image_file, mounts
 from zun.volume.command import CommandFailed
+from zun.volume.local_standing import standing
 
 log = logging.getLogger(__name__)
 
@@ -207,6 +209,18 @@ class LocalVolumes:
     async def let_go(self, mapping: VolumeMapping) -> bool:
         """Directories and mounts are the host's own."""
         return False
+
+    async def held(self) -> Sequence[Held]:
+        """Mounts are all there is."""
+        return []
+
+    async def host_of(self, volume_id: str, container_uuid: str) -> str | None:
+        """Nobody but the hosts knows."""
+        return None
+
+    async def standing(self) -> Sequence[VolumeMapping]:
+        """Files, mounts of images of ours, and empty places for them."""
+        return await asyncio.to_thread(standing, self._mounts, self._data)
 
     async def close(self) -> None:
         """Nothing runs beside us."""

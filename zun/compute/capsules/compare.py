@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from zun.compute.capsules.holdings import engine_of, remove_sandbox
 from zun.compute.node import Node
-from zun.compute.sync import Lasting
+from zun.compute.sync import Lasting, made
 from zun.domain.container import Container, Type
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Status, status_of_list
@@ -69,8 +69,7 @@ class Comparison:
         ready = {one.uuid: one for one in sandboxes if one.owner == node.owner and one.ready}
         seen = {one.uuid: one for one in members if one.owner == node.owner}
         todo = differing(rows, inside, {**ours, **ready}, seen)
-        known = {row.uuid for row in rows if row.task_state is not None or row.container_id is not None}
-        removed = await self._remove_orphans(frozenset(ours) - known)
+        removed = await self._remove_orphans(frozenset(ours) - made(rows))
         removed += await self._end_forgotten()
         if node.pod_network is not None and node.pod_network is not node.network:
             await node.pod_network.collect_idle()
