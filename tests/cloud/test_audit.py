@@ -18,6 +18,8 @@ from tests.support.testbed_project import Project
 from tests.support.wait import wait_until
 from zun.network.neutron_groups import MARK
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture
 def user(make_cloud_product: Callable[..., CloudProduct], project: Project) -> User:
@@ -102,4 +104,4 @@ def test_what_services_hold_for_nobody_is_removed_and_what_a_node_has_mounted_is
     assert audit(product.node, code=0)["findings"] == []
     assert len(testbed.ports(device_id=kept)) == len(testbed.volumes_attached_to(kept)) == 1
     assert foreign() == [True, True, True]
-    user.delete(kept)
+    user.delete(kept, timeout=300)

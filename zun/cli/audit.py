@@ -45,12 +45,13 @@ def run(conf: Any, *, heal: bool, grace: timedelta, scope: str, host: str | None
     set_up_logs(conf)
     if not conf.debug:
         logging.getLogger().setLevel(logging.WARNING)  # removals are told there, and what failed
-    report = asyncio.run(_audit(conf, heal, grace, scope))
+    report = asyncio.run(audit(conf, heal=heal, grace=grace, scope=scope))
     typer.echo(_document(report) if as_json else text(report, heal=heal))
     return report.exit_code
 
 
-async def _audit(conf: Any, heal: bool, grace: timedelta, scope: str) -> Report:
+async def audit(conf: Any, *, heal: bool, grace: timedelta, scope: str) -> Report:
+    """On parts of its own. Raises ZunError, ConfigError."""
     from zun import parts, wiring
     from zun.compute.audit.audit import Audit
     from zun.compute.audit.cloud import CloudKinds
