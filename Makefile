@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check fuzz bench bench-cloud bench-fleet clean
+.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check fuzz bench bench-cloud bench-fleet soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -45,6 +45,9 @@ bench-cloud: ## Measure beside the testbed's cloud, and the same calls by hand
 
 bench-fleet: ## Measure 1,000 simulated nodes on a real database and broker; ARGS=--quick 100 nodes
 	@scripts/bench.sh fleet $(ARGS)
+
+soak: ## Measure what 3,000 lives of containers and 1,000 sessions leave; ARGS=--quick 200 and 100
+	@scripts/bench.sh main --only soak $(ARGS)
 
 clean: ## Remove the virtual environments and all state
 	@scripts/clean.sh

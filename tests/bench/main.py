@@ -10,7 +10,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from tests.bench import capsules, cni, control_plane, engine_burst, idle, sessions, throughput
+from tests.bench import capsules, cni, control_plane, engine_burst, idle, sessions, soak, throughput
 from tests.bench.figure import Figure
 from tests.bench.show import show
 from tests.support.engine import Engine
@@ -24,7 +24,10 @@ SECTIONS = {
     "cni": cni.measure,
     "capsules": capsules.measure,
     "sessions": sessions.measure,
+    "soak": soak.measure,
 }
+WHEN_ASKED = {"soak"}
+"""Takes most of an hour: only with ``--only``."""
 
 
 def main() -> None:
@@ -38,7 +41,7 @@ def main() -> None:
     figures: list[Figure] = []
     with tempfile.TemporaryDirectory(prefix="zun-bench-") as folder:
         for name, measure in SECTIONS.items():
-            if chosen.only not in (None, name):
+            if chosen.only != name and (chosen.only or name in WHEN_ASKED):
                 continue
             product = Product(Path(folder) / name, engine)
             try:
