@@ -33,6 +33,7 @@ LONGEST = 300.0
 MIB = 1024 * 1024
 _DEAD = "SELECT count(*) FROM operations WHERE container_uuid NOT IN (SELECT uuid FROM containers)"
 _EVENTS = "SELECT count(*) FROM status_events"
+_SESSIONS = "SELECT count(*) FROM sessions"
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ async def _settled(product: Product, port: int, wanted: Kept) -> Kept:
         )
         return int(rows[0][0]) == 0
 
-    await eventually(cleaned, 240, "actions and events of the dead are cleaned up")
+    await eventually(cleaned, 240, "actions, events and sessions are cleaned up")
     with contextlib.suppress(AssertionError):
         await eventually(lambda: _few(product, port, wanted), 60, "all that ended is let go")
     print(f"  database: {await asyncio.to_thread(_tables, product)}", file=sys.stderr, flush=True)
@@ -168,9 +169,10 @@ async def _few(product: Product, port: int, wanted: Kept) -> bool:
 
 
 def _clean_now(product: Product) -> None:
-    """The hour since the last cleaning is over."""
+    """The hour since the last cleaning is over, and so is the time that rows of ended sessions are kept."""
     with contextlib.closing(sqlite3.connect(product.state.root / "zun.sqlite", timeout=30)) as connection, connection:
         connection.execute("DELETE FROM leases WHERE name = ?", (PRUNE_LEASE,))
+        connection.execute("UPDATE sessions SET expires_at = datetime('now', '-30 days')")
 
 
 def _compared(what: str, before: Kept, after: Kept) -> list[Figure]:
