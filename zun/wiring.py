@@ -67,6 +67,7 @@ async def _serve(
     if listening is not None and policy is not None:
         tasks.append(asyncio.create_task(_api(parts, listening, policy, stop), name="api"))
         tasks.append(asyncio.create_task(_reaper(parts, stop), name="reaper"))
+        tasks.append(asyncio.create_task(_evacuation(parts, stop), name="evacuation"))
         if compute:
             tasks.append(asyncio.create_task(_cni_daemon(parts.conf), name="cni-daemon"))
     if sessions is not None:
@@ -166,6 +167,12 @@ async def _reaper(parts: Parts, stop: asyncio.Event) -> None:
     from zun.control import reaper
 
     await reaper.run(parts.control(), stop)
+
+
+async def _evacuation(parts: Parts, stop: asyncio.Event) -> None:
+    from zun.control import evacuation
+
+    await evacuation.run(parts.control(), stop)
 
 
 def _policy(conf: Any) -> Policy:

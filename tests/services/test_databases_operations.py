@@ -25,7 +25,7 @@ async def queued(db: Database, uuid: str = "c1", host: str = "h", **fields: Any)
 
 async def claimed(db: Database, number: int, worker: str, now: datetime = NOW) -> Operation | None:
     async with db.write() as connection:
-        return await operations.claim(connection, number, worker=worker, now=now, lease=MINUTE)
+        return await operations.claim(connection, number, worker=worker, host="h", now=now, lease=MINUTE)
 
 
 async def test_an_operation_is_leased_to_one_worker(db: Database) -> None:

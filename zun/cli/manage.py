@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -16,6 +16,8 @@ placement = typer.Typer(help="What is claimed in Placement.", no_args_is_help=Tr
 app.add_typer(placement, name="placement")
 relay = typer.Typer(help="Certificates of the relays of sessions.", no_args_is_help=True)
 app.add_typer(relay, name="relay")
+node = typer.Typer(help="Nodes: empty one, and use it again.", no_args_is_help=True)
+app.add_typer(node, name="node")
 
 ConfigFile = Annotated[list[Path] | None, typer.Option("--config-file", help="Configuration file; may be repeated.")]
 Heal = Annotated[bool, typer.Option("--heal", help="Make right what is wrong.")]
@@ -51,9 +53,7 @@ def audit(
     wrong; 2: it could not be told."""
     from zun.cli.placement_audit import run
 
-    files = config_file or context.obj
-    loaded = configuration.load(files=[str(file) for file in files] if files else None, prog="zun-manage")
-    raise typer.Exit(run(loaded, heal=heal, as_json=as_json, wait=wait))
+    raise typer.Exit(run(_loaded(context, config_file), heal=heal, as_json=as_json, wait=wait))
 
 
 Scope = Annotated[
@@ -78,8 +78,7 @@ def whole_audit(
     1: something is left; 2: something could not be told."""
     from zun.cli import audit as command
 
-    files = config_file or context.obj
-    loaded = configuration.load(files=[str(file) for file in files] if files else None, prog="zun-manage")
+    loaded = _loaded(context, config_file)
     raise typer.Exit(
         command.run(loaded, heal=heal, grace=command.duration(grace), scope=scope, host=host, as_json=as_json)
     )
@@ -107,6 +106,48 @@ def certificates(directory: Directory, node: Nodes = None) -> None:
         raise configuration.ConfigError(f"{directory} cannot be written: {error.strerror or error}") from error
     typer.echo(f"proxies: {pair.certificate} {pair.key}")
     typer.echo(f"all: {folder.ca}")
+
+
+NodeName = Annotated[str, typer.Argument(help="The node's [DEFAULT]/host.")]
+Deadline = Annotated[
+    str, typer.Option(help="Longest time to wait, as 90s, 10m or 1h; what is moving then goes on by itself.")
+]
+
+
+@node.command()
+def drain(
+    context: typer.Context,
+    host: NodeName,
+    deadline: Deadline = "10m",
+    as_json: Json = False,
+    config_file: ConfigFile = None,
+) -> None:
+    """Give the node no new containers and move away those that can be; the others are named with the reason. May be run
+    again. Exit code 0: the node is empty; 1: it is not; 2: it could not be done."""
+    from zun.cli import node as nodes
+
+    raise typer.Exit(nodes.drain(_loaded(context, config_file), host, deadline, as_json=as_json))
+
+
+@node.command()
+def undrain(context: typer.Context, host: NodeName, as_json: Json = False, config_file: ConfigFile = None) -> None:
+    """Let a drained node take containers again; what has moved stays where it is."""
+    from zun.cli import node as nodes
+
+    raise typer.Exit(nodes.undrain(_loaded(context, config_file), host, as_json=as_json))
+
+
+@node.command()
+def status(context: typer.Context, host: NodeName, as_json: Json = False, config_file: ConfigFile = None) -> None:
+    """Say what is on the node. Exit code 0: nothing; 1: something."""
+    from zun.cli import node as nodes
+
+    raise typer.Exit(nodes.status(_loaded(context, config_file), host, as_json=as_json))
+
+
+def _loaded(context: typer.Context, config_file: list[Path] | None) -> Any:
+    files = config_file or context.obj
+    return configuration.load(files=[str(file) for file in files] if files else None, prog="zun-manage")
 
 
 def main() -> None:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 
 from zun.compute.calls import Calls
 from zun.compute.capsules import watch as capsules
-from zun.compute.homecoming import tidy
+from zun.compute.fence import Fence
+from zun.compute.homecoming import settle, tidy
 from zun.compute.image_care import ImageCare
 from zun.compute.inventory import Inventory
-from zun.compute.node import Node
+from zun.compute.node import BINARY, Node
 from zun.compute.plugging import Plugging
 from zun.compute.relay import Relay
 from zun.compute.remount import remount
@@ -20,9 +21,12 @@ from zun.compute.sync import Sync
 from zun.compute.watcher import Watcher
 from zun.compute.worker import Worker
 from zun.domain.errors import EngineUnreachable, ZunError
-from zun.store import operations
+from zun.store import operations, services
 
 LOG = logging.getLogger(__name__)
+
+WITHDRAWAL = 3.0
+"""Seconds that an agent told to stop waits for the database."""
 
 
 async def run(node: Node, ready: Callable[[], None]) -> None:
@@ -59,7 +63,9 @@ async def _work(
         await operations.disown(connection, node.host, node.instance)
     await tidy(node, worker)
     await _until_measured(inventory)  # before the service is told to be up: up means that it can be chosen
+    fence = Fence(node, sync.soon)
     await inventory.register()
+    await settle(node)
     if node.conf.compute.remount_container_volume:
         await remount(node)
     plugging = Plugging(node)
@@ -76,8 +82,20 @@ async def _work(
             group.create_task(sync.run(), name="sync")
             group.create_task(inventory.run(), name="inventory")
             group.create_task(ImageCare(node).run(), name="images")
+            group.create_task(fence.run(), name="fence")
     finally:
         await plugging.end()
+        await _withdraw(node)
+
+
+async def _withdraw(node: Node) -> None:
+    """Its containers go on while the agent is away in an orderly way, so that no other node may start them."""
+    try:
+        async with asyncio.timeout(WITHDRAWAL):
+            async with node.db.write() as connection:
+                await services.withdraw(connection, node.host, BINARY, node.instance)
+    except (ZunError, TimeoutError) as error:
+        LOG.warning("action=stop host=%s result=promise not withdrawn reason=%s", node.host, error or "it takes long")
 
 
 async def _reach_engine(node: Node) -> None:

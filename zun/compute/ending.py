@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,8 +14,9 @@ from zun.compute.operations.common import reason_of
 from zun.compute.work import Outcome, Work
 from zun.domain.errors import Unavailable
 from zun.domain.lifecycle import Status, Task
+from zun.domain.moving import Move
 from zun.domain.operation import Kind
-from zun.store import capsules, containers, operations, volume_mappings
+from zun.store import capsules, containers, moves, operations, volume_mappings
 
 LOG = logging.getLogger(__name__)
 
@@ -28,6 +30,9 @@ class Superseded(Exception):
 
 async def write(work: Work, outcome: Outcome) -> None:
     """End the operation, and tell of it. Writes nothing if it was ended elsewhere (reaper, forced delete)."""
+    if outcome.hand_over is not None:
+        await _hand_over(work, outcome.hand_over)
+        return
     node, now = work.node, work.node.clock.now()
 
     async def end(connection: AsyncConnection) -> None:
@@ -52,11 +57,34 @@ async def write(work: Work, outcome: Outcome) -> None:
         if outcome.follow_up:
             await _follow_up(connection, work, outcome)
 
-    wait = 0.5
+    if await _written(work, end):
+        telling.ended(work, outcome)
+
+
+async def _hand_over(work: Work, move: Move) -> None:
+    """The container is the target's, and so is the operation, in one transaction."""
+    target, worker = str(move.target), work.node.instance
+
+    async def pass_on(connection: AsyncConnection) -> None:
+        now = work.node.clock.now()
+        await containers.lock(connection, work.uuid)
+        if not await moves.hand_over(connection, work.operation, worker, target, move):
+            raise Superseded
+        await work.journal.write(connection)
+        if not await moves.switch(connection, work.uuid, move, now):
+            raise Superseded
+
+    if await _written(work, pass_on):
+        await work.node.bus.ring(target)
+
+
+async def _written(work: Work, transaction: Callable[[AsyncConnection], Awaitable[None]]) -> bool:
+    """Carried out, however long the database is away; False when somebody else ended the operation meanwhile."""
+    node, wait, done = work.node, 0.5, False
     while True:
         try:
-            await node.db.run(end)
-            telling.ended(work, outcome)
+            await node.db.run(transaction)
+            done = True
             break
         except Superseded:  # or a commit that was carried out though its answer never came
             break
@@ -68,6 +96,7 @@ async def write(work: Work, outcome: Outcome) -> None:
             wait = min(wait * 2, 10.0)
     work.journal.written()
     node.usage_changed()
+    return done
 
 
 async def remove_row(connection: AsyncConnection, work: Work) -> None:

@@ -1,6 +1,7 @@
 """A node that returns: what is no longer its own goes before anything else is done (S3.2).
 
-While it was away containers may have been deleted by force or by their owners, and rows may have gone.
+While it was away containers may have been deleted by force or by their owners, moved to other hosts, and rows may have
+gone.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
+from zun.compute import moved
 from zun.compute.capsules.compare import remove_strays
 from zun.compute.node import Node
 from zun.compute.worker import Worker
@@ -28,10 +30,24 @@ async def tidy(node: Node, worker: Worker) -> None:
         removed = await worker.removals(LONGEST)
         async with asyncio.timeout(LONGEST):
             strays = await _remove_strays(node) + await remove_strays(node)
+            mounts = await moved.forget_mounts(node)
     except (ZunError, TimeoutError) as error:
         LOG.warning("action=homecoming host=%s result=postponed reason=%s", node.host, error or "it takes too long")
     else:
-        LOG.info("action=homecoming host=%s removals=%s strays=%s", node.host, removed, strays)
+        LOG.info("action=homecoming host=%s removals=%s strays=%s mounts=%s", node.host, removed, strays, mounts)
+
+
+async def settle(node: Node) -> None:
+    """Once the node is heard again, so that no evacuation begins any more: those that had begun and have not got a
+    target end, and what was moved since ``tidy`` goes, too."""
+    try:
+        async with asyncio.timeout(LONGEST):
+            kept = await moved.take_back(node)
+            strays = await _remove_strays(node)
+    except (ZunError, TimeoutError) as error:  # moves wait for a host that is there again to be given up; the sync
+        LOG.warning("action=homecoming host=%s result=postponed reason=%s", node.host, error or "it takes too long")
+    else:
+        LOG.info("action=homecoming host=%s kept=%s strays=%s", node.host, kept, strays)
 
 
 async def _remove_strays(node: Node) -> int:
@@ -53,7 +69,7 @@ async def _remove_strays(node: Node) -> int:
         LOG.warning(
             "action=homecoming container=%s result=removed reason=%s", uuid, "on another host" if row else "no row"
         )
-        await node.runtime.remove(uuid, force=True)
+        await moved.remove(node, uuid)
         if row is None:
             await node.network.release_ports(uuid)
             await node.placement.release(uuid)

@@ -12,6 +12,7 @@ from zun.compute.node import BINARY, LONGEST_ROUND, Node
 from zun.compute.topology import pinnable
 from zun.domain import resources
 from zun.domain.errors import PlacementUnavailable, Unavailable, ZunError
+from zun.domain.moving import promise
 from zun.placement.base import Inventory as Amount
 from zun.placement.base import Provider
 from zun.runtime.base import EngineInfo
@@ -53,6 +54,7 @@ class Inventory:
                 instance=node.instance,
                 now=node.clock.now(),
                 relay=node.relay,
+                fenced_after=promise(node.conf),
             )
 
     async def run(self) -> None:

@@ -92,6 +92,8 @@ class Node:
     disk_full: bool = False
     """Was it when last measured?"""
     disk_usage: Callable[[str], Any] = shutil.disk_usage
+    fenced: set[str] = field(default_factory=set)
+    """Containers that this node stopped because it was cut off; their rows are left as they were until it is not."""
     stopping: bool = False
     """The process was told to stop; what is cut off now is found by the next one."""
     usage_changed: Callable[[], None] = lambda: None

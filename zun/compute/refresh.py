@@ -38,6 +38,8 @@ async def refresh(node: Node, uuid: str, *, settled: bool = True) -> bool:
 
 async def _look(node: Node, uuid: str, *, settled: bool) -> bool | None:
     """One look; None when the row changed between it and the write."""
+    if uuid in node.fenced:
+        return False
     node.unseen.add(uuid)  # before the row is read: an operation that ends from now on finds it
     async with node.db.read() as connection:
         row = await containers.get(connection, uuid)

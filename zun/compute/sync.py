@@ -10,6 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from zun.compute import moved
 from zun.compute.node import LONGEST_ROUND, Node
 from zun.compute.operations.commit import clean_leftovers
 from zun.compute.refresh import refresh
@@ -199,7 +200,9 @@ async def remove_orphan(node: Node, uuid: str) -> bool:
     if row is not None and not elsewhere and (row.task_state or row.container_id):
         return False
     LOG.warning("action=sync container=%s result=orphan removed", uuid)
-    await node.runtime.remove(uuid, force=True)
+    await moved.remove(node, uuid)
+    if elsewhere:
+        await moved.forget_mounts(node)
     if row is not None:
         return True  # what it held was given back with its create
     await node.network.release_ports(uuid)

@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from zun.compute.journal import Journal
 from zun.compute.node import Node
 from zun.domain.container import Container, VolumeMapping
+from zun.domain.moving import Move
 from zun.domain.observed import Attachment, HostMount
 from zun.domain.operation import Kind, Operation
 from zun.runtime.base import ImageFacts
@@ -102,3 +103,5 @@ class Outcome:
     follow_up: str | None = None
     """Kind of an operation to queue in the same transaction."""
     follow_up_params: dict[str, Any] = field(default_factory=dict)
+    hand_over: Move | None = None
+    """This node's part of a move is done: its target goes on with the operation, which does not end here."""

@@ -190,7 +190,7 @@ class Worker:
         node = self._node
         async with node.db.write() as connection:
             operation = await operations.claim(
-                connection, operation_id, worker=node.instance, now=node.clock.now(), lease=LEASE
+                connection, operation_id, worker=node.instance, host=node.host, now=node.clock.now(), lease=LEASE
             )
             if operation is None:
                 return

@@ -28,6 +28,7 @@ def problem(conf: Any) -> str | None:
         _numbers,
         _limits,
         _disk_marks,
+        _evacuation,
         _images,
         _volumes,
         _host,
@@ -113,6 +114,17 @@ def _disk_marks(conf: Any) -> str | None:
     low, high = conf.compute.image_low_percent, conf.compute.image_high_percent
     if low >= high:
         return f"[compute]/image_low_percent ({low}) has to be below image_high_percent ({high})"
+    return None
+
+
+def _evacuation(conf: Any) -> str | None:
+    """Nobody starts a container that may still run where it was."""
+    after, lease, fence = conf.compute.evacuate_after, conf.service_down_time, conf.compute.fence_seconds
+    if after and after <= lease + fence:
+        return (
+            f"[compute]/evacuate_after ({after}) has to be more than [DEFAULT]/service_down_time ({lease}) and"
+            f" [compute]/fence_seconds ({fence}) together, or 0"
+        )
     return None
 
 

@@ -102,6 +102,27 @@ OPTIONS = [
         " when it is back; off: it frees them then.",
     ),
     cfg.IntOpt(
+        "evacuate_after",
+        default=0,
+        min=0,
+        help="Seconds of a node's silence after which its containers with auto_heal are started on other nodes; 0 ="
+        " never. Has to be more than [DEFAULT]/service_down_time and fence_seconds together, and the same on all"
+        " hosts.",
+    ),
+    cfg.BoolOpt(
+        "fence",
+        default=True,
+        help="With evacuate_after: a node that could not report for [DEFAULT]/service_down_time stops the containers"
+        " that others will start. Off: its containers are moved only once an administrator declared it down"
+        " (force_down).",
+    ),
+    cfg.IntOpt(
+        "fence_seconds", default=30, min=1, help="Seconds in which a node that is cut off has stopped its containers."
+    ),
+    cfg.IntOpt(
+        "evacuation_interval", default=10, min=1, help="Seconds between looks for nodes that are lost, and for moves."
+    ),
+    cfg.IntOpt(
         "heal_attempts",
         default=3,
         min=1,

@@ -6,7 +6,7 @@ from zun.control.base import Control
 from zun.domain.container import Container, Type
 from zun.domain.resources import Amounts
 from zun.scheduler.filters import Wanted
-from zun.scheduler.scheduler import Selection, select
+from zun.scheduler.scheduler import Selection, Tools, select
 from zun.store import pinned_cpus
 
 
@@ -19,8 +19,11 @@ async def give_back(control: Control, uuid: str) -> None:
         await control.placement.release(uuid)
 
 
-async def place(control: Control, container: Container, host: str | None = None) -> Selection:
-    """Choose and claim a host. Raises NoValidHost, or PlacementUnavailable when it cannot be told."""
+async def place(
+    control: Tools, container: Container, host: str | None = None, *, leaves: str | None = None
+) -> Selection:
+    """Choose and claim a host; what is claimed of the one that it ``leaves`` is given back with that. Raises
+    NoValidHost, or PlacementUnavailable when it cannot be told."""
     return await select(
         control,
         Wanted(
@@ -34,5 +37,6 @@ async def place(control: Control, container: Container, host: str | None = None)
             cpu_policy=container.cpu_policy,
             hints=container.hints or {},
             capsule=container.container_type == Type.CAPSULE,
+            leaves=leaves,
         ),
     )

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.control import container_volumes, telling
+from zun.control import container_volumes, moves, telling
 from zun.control.base import Control
 from zun.control.containers_delete import HERE, finish_here, release_from_here
 from zun.domain.container import Container, Type
@@ -81,6 +81,8 @@ async def reap_once(control: Control, owner: str) -> str:
             extended += await _extend(control, operation)
         elif operation.kind == Kind.IMAGE_PULL:
             ended += await _end_pull(control, operation)
+        elif operation.kind == Kind.EVACUATE and operation.host != operation.params.get("target"):
+            ended += bool(await moves.give_up(control, operation, reason_of(operation, None)))
         elif operation.kind == Kind.COMMIT:
             ended += await _end_commit(control, operation)
         else:

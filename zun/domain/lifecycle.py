@@ -42,6 +42,7 @@ class Task(StrEnum):
     UNPAUSING = "container_unpausing"
     KILLING = "container_killing"
     REBUILDING = "container_rebuilding"
+    EVACUATING = "container_evacuating"
     SG_ADDING = "sg_adding"
     SG_REMOVING = "sg_removing"
     NETWORK_ATTACHING = "network_attaching"

@@ -21,6 +21,8 @@ class Kind(StrEnum):
     UNPAUSE = "unpause"
     KILL = "kill"
     REBUILD = "rebuild"
+    EVACUATE = "evacuate"
+    """To another host, from one that is lost or is drained."""
     NETWORK_ATTACH = "network_attach"
     NETWORK_DETACH = "network_detach"
     ADD_SECURITY_GROUP = "add_security_group"

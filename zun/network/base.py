@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from zun.domain.caller import Caller
@@ -64,6 +65,11 @@ class Network(Protocol):
     async def usable(self, container_uuid: str, seconds: float | None = None) -> None:
         """Where the node plugs: wait until packets pass all its ports. Raises NetworkSetupFailed naming those that did
         not come up in so many seconds (None: as configured)."""
+        ...
+
+    def leaving(self, container_uuid: str) -> AbstractAsyncContextManager[None]:
+        """On the node: around the removal of an engine's container that is, or will be, another host's. Interfaces that
+        are left here go; the ports stay, bound as they were."""
         ...
 
     async def ended(self, container_uuid: str) -> None:

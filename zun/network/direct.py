@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -79,6 +80,11 @@ class DirectNetwork(NeutronNetwork):
         await self._ports.release(container_uuid, after=self._unplug(container_uuid))
         if exposed:
             await self._groups.release(container_uuid)
+
+    @asynccontextmanager
+    async def leaving(self, container_uuid: str) -> AsyncIterator[None]:
+        yield
+        await self._unplug(container_uuid)
 
     async def _unplug(self, container_uuid: str) -> None:
         """What this process plugged it knows; else it is found by its marks."""

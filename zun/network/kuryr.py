@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 from weakref import WeakValueDictionary
@@ -69,6 +70,13 @@ class KuryrNetwork(NeutronNetwork):
         await self._leftovers.remove(await self._ports.release(container_uuid))
         if exposed:
             await self._groups.release(container_uuid)
+
+    @asynccontextmanager
+    async def leaving(self, container_uuid: str) -> AsyncIterator[None]:
+        """Kuryr unbinds the ports of an endpoint that goes, whoever has them by then."""
+        async with self._ports.bound_as_they_are(container_uuid) as port_ids:
+            yield
+        await self._leftovers.remove(port_ids)
 
     async def attach(self, container: Container, requested: RequestedNetwork) -> Sequence[Attachment]:
         """A port on one more network, then Kuryr. Raises NetworkSetupFailed, EngineError."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,6 +133,21 @@ class NeutronPorts:
                 await store.forget(connection, container_uuid)
         return [str(port["id"]) for port in held]
 
+    @asynccontextmanager
+    async def bound_as_they_are(self, container_uuid: str) -> AsyncIterator[Sequence[str]]:
+        """Whoever changes the container's ports inside, they are bound as before at its end; their ids."""
+        try:
+            before = await self.of_container(container_uuid)
+            yield [str(port["id"]) for port in before]
+            now = await self._api.by_id("ports", [port["id"] for port in before])
+            for port in before:
+                kept = {name: port[name] for name in ("device_id", "device_owner", _HOST)}
+                changed = now.get(port["id"])
+                if changed is not None and any(changed[name] != value for name, value in kept.items()):
+                    await self._restore(port["id"], kept)
+        except Refused as refusal:
+            raise failure("to keep a port", refusal) from refusal
+
     async def release_on(self, container_uuid: str, network_id: str) -> None:
         """The same for the container's ports on one network."""
         try:
@@ -206,10 +222,14 @@ class NeutronPorts:
         may be left over from when it was plugged."""
         values = {"device_owner": self._owner, _HOST: self._host}
         if late:
-            values = {_HOST: ""} if port["status"] != "ACTIVE" else {}
+            values = {_HOST: ""} if self._is_left_over(port) else {}
         if all(port[name] == value for name, value in values.items()):
             return port
         return await self._api.update("ports", port["id"], values)
+
+    def _is_left_over(self, port: Row) -> bool:
+        """Is its binding of a plug that is no more: here, or on a host that the container has left?"""
+        return bool(port["status"] != "ACTIVE" or port[_HOST] not in ("", self._host))
 
     async def _discard(self, surplus: Sequence[Row]) -> None:
         """Ports made twice, by a call whose answer was lost."""
@@ -242,7 +262,7 @@ class NeutronPorts:
             values = {"device_id": container_uuid, "device_owner": self._owner}
             if not late:
                 values[_HOST] = self._host
-            elif port["status"] != "ACTIVE":
+            elif self._is_left_over(port):
                 values[_HOST] = ""
             if all(port[name] == value for name, value in values.items()):
                 return port

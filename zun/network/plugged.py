@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 
 
 class PluggedByEngine:
@@ -19,6 +20,10 @@ class PluggedByEngine:
 
     async def usable(self, container_uuid: str, seconds: float | None = None) -> None:
         return
+
+    @asynccontextmanager
+    async def leaving(self, container_uuid: str) -> AsyncIterator[None]:
+        yield
 
     async def ended(self, container_uuid: str) -> None:
         return

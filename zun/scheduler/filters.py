@@ -68,6 +68,8 @@ class Wanted:
     hints: Mapping[str, Any] = field(default_factory=dict)
     capsule: bool = False
     """Is it a capsule, which needs an engine for capsules?"""
+    leaves: str | None = None
+    """The host it has to leave: any other one that is up and enabled, whatever filters there are."""
 
 
 Filter = Callable[[Host, Wanted], bool]
@@ -97,6 +99,12 @@ def runtime(host: Host, wanted: Wanted) -> bool:
 def capsule(host: Host, wanted: Wanted) -> bool:
     """Capsules need an engine for them that answers (``[DEFAULT]/capsule_driver``)."""
     return host.capsules or not wanted.capsule
+
+
+def leaving(host: Host, wanted: Wanted) -> bool:
+    """Another host than the one that is left, one that works, and that limits the disk where it was limited."""
+    limits = host.disk_quota_supported or not wanted.amounts.disk
+    return wanted.leaves is None or (host.hostname != wanted.leaves and compute(host, wanted) and limits)
 
 
 def cpu(host: Host, wanted: Wanted) -> bool:
@@ -150,6 +158,7 @@ FILTERS: Mapping[str, Filter] = {
     "PciPassthroughFilter": pci_passthrough,
     "CapsuleFilter": capsule,
     "DiskPressureFilter": disk_pressure,
+    "LeavingFilter": leaving,
 }
 CONDITIONS: Mapping[str, str] = {"DiskPressureFilter": DISK_PRESSURE}
 """What a host that the filter rejects is said to have."""

@@ -77,6 +77,8 @@ async def select(control: Tools, wanted: Wanted) -> Selection:
     if wanted.cpu_policy == "dedicated":
         filters |= enabled(["CpuSetFilter"])  # a promise, not an operator's preference
     filters |= enabled(["DiskPressureFilter"])  # a full disk is no preference either
+    if wanted.leaves:
+        filters |= enabled(["LeavingFilter"])
     if wanted.capsule:
         filters |= enabled(["CapsuleFilter"])
     if requested(wanted.hints):

@@ -24,7 +24,7 @@ from zun.store.address import SQLITE_WAITS
 if TYPE_CHECKING:
     from alembic.config import Config
 
-HEAD = "0008_node_images"
+HEAD = "0009_fences"
 """The newest revision; a test compares it with the files."""
 
 _VERSION_TABLE = (

@@ -113,15 +113,15 @@ def is_due(not_before: datetime | None, now: datetime) -> bool:
 
 
 async def claim(
-    connection: AsyncConnection, operation_id: int, *, worker: str, now: datetime, lease: timedelta
+    connection: AsyncConnection, operation_id: int, *, worker: str, host: str, now: datetime, lease: timedelta
 ) -> Operation | None:
-    """Lease the operation to ``worker``; None when another holds it, it is not due, or it has ended."""
+    """Lease the operation of ``host`` to ``worker``; None when another has it, it is not due, or it has ended."""
     c = operations.c
     free = sa.or_(c.worker.is_(None), c.worker == worker, c.lease_until < now)
     due = sa.or_(c.not_before.is_(None), c.not_before <= now, c.not_before > now + LONGEST_WAIT)
     result = await connection.execute(
         operations.update()
-        .where(c.id == operation_id, c.state.in_(UNFINISHED), free, due)
+        .where(c.id == operation_id, c.host == host, c.state.in_(UNFINISHED), free, due)
         .values(state=State.RUNNING, worker=worker, lease_until=now + lease, attempt=c.attempt + 1)
     )
     if not result.rowcount:

@@ -29,13 +29,15 @@ async def register(
     instance: str,
     now: datetime,
     relay: str | None = None,
+    fenced_after: int | None = None,
 ) -> None:
     """The agent process ``instance`` is the one of ``host`` from now on, with its ``relay`` (``host:port``); disabled
-    and forced_down are kept (S6.1)."""
+    and forced_down are kept (S6.1). ``fenced_after``: see ``zun.domain.moving.promise``."""
     changed = {
         "availability_zone": availability_zone,
         "instance": instance,
         "relay": relay,
+        "fenced_after": fenced_after,
         "last_seen_up": now,
         "updated_at": now,
     }
@@ -58,6 +60,12 @@ async def heartbeat(connection: AsyncConnection, host: str, binary: str, instanc
         .values(report_count=_c.report_count + 1, last_seen_up=now, updated_at=now)
     )
     return bool(result.rowcount)
+
+
+async def withdraw(connection: AsyncConnection, host: str, binary: str, instance: str) -> None:
+    """The agent ends in an orderly way: nobody stops the host's containers from now on, and none may be moved."""
+    where = (_c.host == host, _c.binary == binary, _c.instance == instance)
+    await connection.execute(services.update().where(*where).values(fenced_after=None))
 
 
 async def get(connection: AsyncConnection, host: str, binary: str) -> Mapping[str, Any] | None:

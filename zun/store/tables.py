@@ -171,6 +171,7 @@ services = _table(
     sa.Column("availability_zone", sa.String(255)),
     sa.Column("instance", sa.String(64)),  # the agent process that owns the host's operations now
     sa.Column("relay", sa.String(255)),  # host:port that proxies of sessions connect to; null: none
+    sa.Column("fenced_after", sa.Integer),  # seconds of silence after which it has stopped; null: not promised
     sa.Column("created_at", _when(), nullable=False),
     sa.Column("updated_at", _when()),
     sa.UniqueConstraint("host", "binary"),

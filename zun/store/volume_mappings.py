@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -56,6 +56,16 @@ async def mounted(connection: AsyncConnection) -> set[tuple[str, str]]:
     """(container, volume) of every mount that has a volume."""
     query = sa.select(mappings.c.container_uuid, mappings.c.volume_id).where(mappings.c.volume_id.is_not(None))
     return {(row.container_uuid, row.volume_id) for row in await connection.execute(query)}
+
+
+async def hosts(connection: AsyncConnection, uuids: Collection[str]) -> Mapping[str, tuple[str, str | None]]:
+    """Mapping -> its container and the host that that is on, of those that there are."""
+    query = (
+        sa.select(mappings.c.uuid, mappings.c.container_uuid, containers.c.host)
+        .select_from(mappings.outerjoin(containers, containers.c.uuid == mappings.c.container_uuid))
+        .where(mappings.c.uuid.in_(uuids))
+    )
+    return {row.uuid: (row.container_uuid, row.host) for row in await connection.execute(query)}
 
 
 async def set_connection(connection: AsyncConnection, uuid: str, data: Mapping[str, Any]) -> bool:

@@ -53,6 +53,11 @@ class Volumes(Protocol):
         """On the node, the way down; safe though attach never ran, or not to its end. Raises VolumeDetachFailed."""
         ...
 
+    async def forget(self, mapping: str) -> None:
+        """On the node: what it has of a mapping that is another host's by now, or nobody's, goes; the service is not
+        told, and the data stay. Nothing is success. Raises VolumeDetachFailed."""
+        ...
+
     async def let_go(self, mapping: VolumeMapping) -> bool:
         """From anywhere, of a mount on a host that is lost for good, by an administrator's word: others may have the
         volume. False where only the host itself can do that."""

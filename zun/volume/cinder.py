@@ -196,6 +196,10 @@ class CinderVolumes:
         """What the files of this node tell."""
         return await asyncio.to_thread(self._node.standing)
 
+    async def forget(self, mapping: str) -> None:
+        """Unmounted and disconnected. Raises VolumeDetachFailed."""
+        await self._node.forget(mapping)
+
     async def close(self) -> None:
         """End what runs beside us."""
         await self._node.close()

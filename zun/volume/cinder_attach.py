@@ -221,6 +221,22 @@ class CinderAttach:
             mounts.remove_target(self._target(mapping.uuid))
         log.info("action=detach volume=%s container=%s held=%s", mapping.volume_id, mapping.container_uuid, len(held))
 
+    async def forget(self, mapping: str) -> None:
+        """What this host has of a mapping goes, and Cinder is not told: the attachment is another host's, or gone.
+        Raises VolumeDetachFailed."""
+        begun = self._connections.get(mapping)
+        if begun is None:
+            return
+        async with self._locks.of(begun.volume_id):
+            try:
+                await self._take_down(mapping, begun)
+            except (CommandFailed, BrickFailed, OSError) as error:
+                text = f"Volume {begun.volume_id} could not be detached: {str(error).rstrip('.')}."
+                raise VolumeDetachFailed(text) from error
+            self._connections.remove(mapping)
+            mounts.remove_target(self._target(mapping))
+        log.info("action=forget volume=%s container=%s", begun.volume_id, begun.container)
+
     async def _to_let_go(self, volume: Volume, mapping: VolumeMapping) -> Sequence[Attachment]:
         """What ends with this mount: nothing while another mount of the container needs it, or another node has it."""
         siblings = self._siblings(volume.id, mapping.uuid)

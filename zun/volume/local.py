@@ -206,6 +206,11 @@ class LocalVolumes:
                 await mounts.unmount(target)
             mounts.remove_target(target)
 
+    async def forget(self, mapping: str) -> None:
+        """The file goes; a mount of a volume is no other host's ever. Raises VolumeDetachFailed."""
+        with _as(VolumeDetachFailed, f"The file of mount {mapping} could not be removed"):
+            await asyncio.to_thread(_forget_file, self._mounts / mapping)
+
     async def let_go(self, mapping: VolumeMapping) -> bool:
         """Directories and mounts are the host's own."""
         return False
@@ -274,6 +279,12 @@ def _write_file(folder: Path, content: bytes) -> None:
         if made:
             shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def _forget_file(target: Path) -> None:
+    """Only a file that was written for a container: a mount has somebody's data behind it."""
+    if target.is_dir() and mounts.source_of(target) is None and [entry.name for entry in target.iterdir()] == ["file"]:
+        _remove_file(target)
 
 
 def _remove_file(folder: Path) -> None:

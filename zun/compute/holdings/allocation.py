@@ -5,9 +5,22 @@ from __future__ import annotations
 
 from zun.compute.holdings import cpus
 from zun.compute.holdings.base import Progress
+from zun.compute.node import Node
 from zun.compute.work import Work
+from zun.domain.container import Container
 from zun.domain.errors import ClaimFailed, PlacementUnavailable
 from zun.domain.resources import Amounts
+
+
+async def claim_here(node: Node, row: Container) -> bool:
+    """What the container needs, of this node, whatever it held elsewhere; False when there is no room. Raises
+    PlacementUnavailable."""
+    if node.provider_uuid is None:
+        raise PlacementUnavailable("The node is not yet known to Placement.")
+    wanted = Amounts(row.cpu, row.memory, row.disk).placement(fractional=node.conf.compute.fractional_cpu)
+    return await node.placement.claim(
+        row.uuid, node.provider_uuid, wanted, project_id=row.project_id, user_id=row.user_id
+    )
 
 
 class Allocation:
@@ -24,14 +37,7 @@ class Allocation:
         node, row = work.node, work.row
         wanted = Amounts(row.cpu, row.memory, row.disk).placement(fractional=node.conf.compute.fractional_cpu)
         held = await node.placement.allocation(work.uuid)
-        if held == wanted:
-            return
-        if node.provider_uuid is None:
-            raise PlacementUnavailable("The node is not yet known to Placement.")
-        claimed = await node.placement.claim(
-            work.uuid, node.provider_uuid, wanted, project_id=row.project_id, user_id=row.user_id
-        )
-        if not claimed:
+        if held != wanted and not await claim_here(node, row):
             asked = ", ".join(f"{amount} {name}" for name, amount in wanted.items())
             raise ClaimFailed(f"the host has no room for {asked}")
 

@@ -27,7 +27,7 @@ class VolumeMounts:
     async def stands(self, work: Work) -> bool:
         """Is every mount there as ``ensure`` left it? After a reboot of the machine none is."""
         for mapping in work.mappings:
-            if not await _driver(work.node, mapping).attached(mapping):
+            if not await driver_of(work.node, mapping).attached(mapping):
                 return False
         return True
 
@@ -39,7 +39,7 @@ class VolumeMounts:
                 raise result
 
     async def _detach(self, work: Work, mapping: VolumeMapping) -> None:
-        driver = _driver(work.node, mapping)
+        driver = driver_of(work.node, mapping)
         await driver.detach(mapping)
         if work.operation.kind == Kind.DELETE and mapping.auto_remove and mapping.volume_id:
             await driver.delete(mapping.volume_id)
@@ -47,14 +47,15 @@ class VolumeMounts:
 
 async def attach(node: Node, mapping: VolumeMapping) -> HostMount:
     """One mount, ready to be bind-mounted; attached already is success."""
-    path, connection_data = await _driver(node, mapping).attach(mapping)
+    path, connection_data = await driver_of(node, mapping).attach(mapping)
     if dict(connection_data) != dict(mapping.connection):
         async with node.db.write() as connection:
             await volume_mappings.set_connection(connection, mapping.uuid, connection_data)
     return HostMount(path, mapping.destination)
 
 
-def _driver(node: Node, mapping: VolumeMapping) -> Volumes:
+def driver_of(node: Node, mapping: VolumeMapping) -> Volumes:
+    """The driver that the mount was made with. Raises VolumeAttachFailed."""
     driver = node.volumes.get(mapping.driver)
     if driver is None:
         raise VolumeAttachFailed(f"This host has no volume driver '{mapping.driver}' (see [volume]/driver_list)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from zun.compute.operations import capsules, commit, create, delete, images, network, power, rebuild, release
+from zun.compute.operations import capsules, commit, create, delete, evacuate, images, network, power, rebuild, release
 from zun.compute.work import Outcome, Work
 from zun.domain.container import Type
 from zun.domain.operation import CAPSULE, Kind
@@ -22,6 +22,7 @@ OPERATIONS: Mapping[str, tuple[Run, Fail]] = {
     Kind.UNPAUSE: (power.unpause, power.fail),
     Kind.KILL: (power.kill, power.fail),
     Kind.REBUILD: (rebuild.run, rebuild.fail),
+    Kind.EVACUATE: (evacuate.run, evacuate.fail),
     Kind.NETWORK_ATTACH: (network.attach, network.fail_attach),
     Kind.NETWORK_DETACH: (network.detach, network.fail),
     Kind.ADD_SECURITY_GROUP: (network.change_groups, network.fail),
