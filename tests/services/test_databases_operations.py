@@ -23,9 +23,9 @@ async def queued(db: Database, uuid: str = "c1", host: str = "h", **fields: Any)
         )
 
 
-async def claimed(db: Database, number: int, worker: str, now: datetime = NOW) -> Operation | None:
+async def claimed(db: Database, number: int, worker: str, now: datetime = NOW, host: str = "h") -> Operation | None:
     async with db.write() as connection:
-        return await operations.claim(connection, number, worker=worker, host="h", now=now, lease=MINUTE)
+        return await operations.claim(connection, number, worker=worker, host=host, now=now, lease=MINUTE)
 
 
 async def test_an_operation_is_leased_to_one_worker(db: Database) -> None:
@@ -68,7 +68,8 @@ async def test_a_renewed_lease_holds_and_a_postponed_one_waits(db: Database) -> 
 async def test_a_new_agent_disowns_the_former(db: Database) -> None:
     mine, other = await queued(db), await queued(db, host="i")
     assert await claimed(db, mine, "old")
-    assert await claimed(db, other, "old")
+    assert await claimed(db, other, "old") is None
+    assert await claimed(db, other, "old", host="i")
     async with db.write() as connection:
         await operations.disown(connection, "h", "new")
         assert [one.id for one in await operations.next_of_host(connection, "h")] == [mine]

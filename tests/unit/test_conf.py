@@ -41,6 +41,7 @@ def _load(folder: Path, text: str) -> object:
         ("compute", "image_high_percent", "101"), ("compute", "disk_free_min_mib", "-1"),
         ("compute", "image_unused_seconds", "-1"), ("compute", "reserve_disk_for_image", "2"),
         ("compute", "cpu_allocation_ratio", "inf"), ("quota", "cpu", "abc"),
+        ("compute", "evacuate_after", "210"), ("compute", "fence_seconds", "0"),
         ("quota", "containers", "-2"), ("docker", "execute_timeout", "0"),
     ],
 )  # fmt: skip
