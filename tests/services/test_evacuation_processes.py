@@ -116,6 +116,35 @@ def test_a_node_is_drained_and_a_lost_one_is_evacuated(
             wait_until(lambda path=path: http.get(path).status_code == 404, 60, "it is gone")  # type: ignore[misc]
 
 
+@pytest.mark.engine
+@pytest.mark.timeout(600)
+def test_a_real_container_moves_with_its_addresses(
+    make_product: Callable[[], Product], busybox: str, tmp_path: Path
+) -> None:
+    """Two agents on one engine: each touches only what carries its mark."""
+    product = make_product()
+    product.conf(DEFAULT={"transport_url": f"unix://{tmp_path}/bus"}, compute={"sweep_interval": 1})
+    product.start().terminate()  # makes tables and token
+    file = {"type": "bind", "source": "aGVsbG8=", "destination": "/etc/greeting"}
+    command = ["sh", "-c", "trap 'exit 0' TERM; sleep 1000 & wait"]
+    body = {"image": busybox, "image_pull_policy": "ifnotpresent", "command": command, "mounts": [file]}
+    with running("zun-api", product), agents(product):
+        wait_until(lambda: healthy(product), 120, "zun-api answers")
+        http = product.http()
+        wait_until(lambda: up(http) >= set(HOSTS), 120, "both agents are up")
+        uuid = _create(product, http, "node-1", **body)
+        before = http.get(f"/v1/containers/{uuid}").json()
+        code, said = told(product, ["zun-manage", "node", "drain", "node-1", "--deadline", "3m"])
+        assert code == 0, said
+        wait_until(lambda: _is_on(http, uuid, "node-2"), 120, "it runs on the other node")
+        assert http.get(f"/v1/containers/{uuid}").json()["addresses"] == before["addresses"]
+        run = {"command": "cat /etc/greeting"}
+        assert http.post(f"/v1/containers/{uuid}/execute", params=run).json()["output"] == "hello"
+        [engine] = product.engine_containers()
+        assert engine["State"] == "running"
+        product.clear()
+
+
 def _create(product: Product, http: httpx.Client, host: str, **body: Any) -> str:
     wanted = {"image": "busybox", "command": ["sleep", "9"], "host": host, **body}
     answer = http.post("/v1/containers", params={"run": "true"}, json=wanted)
