@@ -59,6 +59,7 @@ class CapsuleNode:
         self.containerd.start()
         with self.log.open("ab") as log:
             self._daemon = forks.start([*DAEMON, *words], stdout=log, stderr=log, env=OVS_ENV)
+        wait_until((self.containerd.root / "cni.sock").is_socket, 60, "zun-cni-daemon listens")
         self.product.start()
 
     def create(self, script: str = SLEEPS, nets: list[dict[str, str]] | None = None, **more: Any) -> str:
