@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check fuzz bench bench-cloud bench-fleet soak clean
+.PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check fuzz bench bench-cloud bench-fleet soak clean nightly
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ check: ## Style, types, layers, generated reference
 
 fuzz: ## Send 120,000 requests that nobody sends; ARGS=--mutated 1000 --chained 0 fewer
 	@scripts/fuzz.sh $(ARGS)
+
+nightly: ## Run 500 random sequences of verbs, faults, kills and restarts; ARGS to pytest
+	@ZUN_CHANCE_SEQUENCES=$${ZUN_CHANCE_SEQUENCES:-500} ZUN_CHANCE_SEED=$${ZUN_CHANCE_SEED:-$$(date +%s)} \
+		scripts/test.sh machine tests/faults/test_by_chance.py $(ARGS)
 
 bench: ## Measure, beside the engine's own floor
 	@scripts/bench.sh main $(ARGS)
