@@ -26,5 +26,5 @@ test("what breaks off is lost; what did not begin can be tried again", () => {
   assert.equal(told({ code: 1006 }), "Lost: the connection to the proxy broke off.");
   assert.equal(told({ code: 1006, opened: false }), "No connection: the proxy cannot be reached, or takes no sessions.");
   assert.equal(retriable(meaning(closed({ code: 1013, began: false, shown: false }))), true);
-  assert.equal(told({ code: 1013, reason: "Too many." }), "No connection: Too many.");
+  assert.equal(told({ code: 1013, reason: "Too many.", began: false, shown: false }), "No connection: Too many.");
 });
