@@ -34,6 +34,10 @@ def user(make_cloud_product: Callable[..., CloudProduct], project: Project) -> U
     return User(product.start(), project)
 
 
+COUNTED = {"cpu": "1000 * cpu", "memory": "memory", "disk": "disk"}
+"""What a project's quota counts of a container: CPU in millicores there, in cores here."""
+
+
 def audit(service: Service, *options: str, code: int) -> dict[str, Any]:
     command = [str(PROGRAMS / "zun-manage"), "--config-file", str(service.conf_file), "audit", "--json", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, env=OVS_ENV, check=False)
@@ -47,7 +51,10 @@ def states(report: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def forget(product: CloudProduct, uuid: str) -> None:
-    """The record goes, as with a database restored from an older backup."""
+    """The record goes, as with a database restored from an older backup: the quota does not count it."""
+    counts = (f"{name} = {name} - (SELECT {what} FROM containers WHERE uuid = %s)" for name, what in COUNTED.items())
+    amounts = ", ".join(counts)
+    product.query(f"UPDATE quota_usages SET containers = containers - 1, {amounts}", *[uuid] * len(COUNTED))
     product.query("DELETE FROM containers WHERE uuid = %s", uuid)
     product.query("DELETE FROM volume_mappings WHERE container_uuid = %s", uuid)
 

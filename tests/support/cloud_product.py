@@ -346,7 +346,16 @@ class CloudProduct:
 
     def check_no_leak(self, *uuids: str, timeout: float = 30.0) -> None:
         """Nothing is held for containers that are gone; ``uuids`` names such of which every system is asked."""
-        wait_until(lambda: not self.leaks() + self.leaks_of(*uuids), timeout, "nothing is left; see the log")
+        last: list[str] = []
+
+        def none() -> bool:
+            last[:] = self.leaks() + self.leaks_of(*uuids)
+            return not last
+
+        try:
+            wait_until(none, timeout, "nothing is left")
+        except AssertionError as error:
+            raise AssertionError(f"{error}: {last}") from None
 
     def clear(self, timeout: float = 120.0) -> None:
         """Deletes every container through the API and proves that nothing of them is left anywhere."""
