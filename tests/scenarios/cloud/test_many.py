@@ -27,10 +27,7 @@ def busy(
 ) -> Iterator[tuple[list[RealCloud], Project]]:
     """A tenant's view through each of two API processes; two nodes with room for half of the containers each."""
     product = make_cloud_product(nodes=2, apis=2)
-    product.conf(
-        network={"driver": "direct", "vif_active_timeout": 300},  # one Neutron agent has a hundred ports at once
-        compute={"reserved_host_memory_mb": 0, "max_parallel_operations": 8},
-    )
+    product.conf(network={"driver": "direct"}, compute={"reserved_host_memory_mb": 0, "max_parallel_operations": 8})
     cores = product.engine.get("/info")["NCPU"]
     product.conf(compute={"cpu_allocation_ratio": COUNT / 2 / cores}).start()
     project = new_project().use_network()
