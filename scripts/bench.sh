@@ -7,15 +7,14 @@ figures=$1
 shift
 exclusive
 need_python
-unset ZUN_STATE_DIR ZUN_PORT
-STATE=$(mktemp -d /tmp/zun-bench.XXXXXX)
+state_of_a_run bench
 [[ $figures == fleet ]] || note_testbed
 tidy() {
     if [[ $figures != fleet ]]; then
         release_testbed
         release_engine
     fi
-    rm -rf "$STATE"
+    remove_state_of_a_run
 }
 trap tidy EXIT
 if [[ $figures == fleet ]]; then

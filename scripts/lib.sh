@@ -174,7 +174,7 @@ ensure_engine() { # installs and starts Docker where none answers
     wait_for_engine
 }
 
-start_dockerd() { # detached; log and pid in $STATE
+start_dockerd() { # detached; log and pid in $STATE; images and networks in $ENGINE_DATA, else where Docker keeps them
     local stale
     make_state
     stale=$(cat /var/run/docker.pid 2>/dev/null) || stale=
@@ -182,7 +182,8 @@ start_dockerd() { # detached; log and pid in $STATE
         rm -f /var/run/docker.pid # left by an engine that was killed; the pid may be another process by now
     fi
     # Signals that are ignored here, as under nohup, would be ignored by all that runs in containers.
-    setsid env --default-signal=HUP,INT,QUIT dockerd >>"$STATE/dockerd.log" 2>&1 </dev/null 9<&- &
+    setsid env --default-signal=HUP,INT,QUIT dockerd ${ENGINE_DATA:+--data-root "$ENGINE_DATA"} \
+        >>"$STATE/dockerd.log" 2>&1 </dev/null 9<&- &
     say "$!" >"$STATE/dockerd.pid"
     start_time "$!" >"$STATE/dockerd.started"
     disown
@@ -193,6 +194,22 @@ engine_log() { if has_systemd; then say "journalctl -u docker"; else say "$STATE
 release_engine() { # the way down of ensure_engine: stops what it started, nothing else
     [[ -n ${ENGINE_STARTED:-} ]] || return 0
     if has_systemd; then systemctl stop docker.socket docker; else stop_pid dockerd 20; fi
+}
+
+# A run of tests or benches has a state directory of its own, and starts no engine on what was left in /var/lib/docker:
+# networks of a plugin that is stopped keep dockerd from its start for a minute, containers come up again.
+state_of_a_run() { # WORD -> STATE, ENGINE_DATA
+    STATE=$(mktemp -d "/tmp/zun-$1.XXXXXX")
+    ENGINE_DATA=$STATE/docker
+    unset ZUN_STATE_DIR ZUN_PORT
+}
+
+remove_state_of_a_run() { # after release_engine; what an engine that was killed left mounted goes first
+    local place
+    for place in $(awk -v below="$STATE/" 'index($2, below) == 1 { print $2 }' /proc/self/mounts | sort -r); do
+        umount "$place" || umount --lazy "$place" || true
+    done
+    rm -rf --one-file-system "$STATE" || say "Could not be removed whole: $STATE"
 }
 
 wait_for_engine() {

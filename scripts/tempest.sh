@@ -6,13 +6,12 @@ source "$(dirname "$0")/lib.sh"
 tidy() {
     release_testbed
     release_engine
-    rm -rf "$STATE"
+    remove_state_of_a_run
 }
 
 exclusive
 need_python
-STATE=$(mktemp -d /tmp/zun-tests.XXXXXX)
-unset ZUN_STATE_DIR ZUN_PORT
+state_of_a_run tests
 note_testbed
 trap tidy EXIT
 ensure_engine

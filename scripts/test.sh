@@ -12,7 +12,7 @@ tidy() {
     [[ -z ${lane:-} ]] || kill -- "-$lane" 2>/dev/null || true
     [[ $which == machine ]] || release_testbed
     release_engine
-    rm -rf "$STATE"
+    remove_state_of_a_run
 }
 
 start_cloud() { # beside the rest of the set-up
@@ -23,8 +23,7 @@ start_cloud() { # beside the rest of the set-up
 
 exclusive
 need_python
-STATE=$(mktemp -d /tmp/zun-tests.XXXXXX)
-unset ZUN_STATE_DIR ZUN_PORT
+state_of_a_run tests
 [[ $which == machine ]] || note_testbed
 trap tidy EXIT
 packages=(docker-registry skopeo busybox-static e2fsprogs iproute2 iptables ethtool libfaketime rabbitmq-server

@@ -15,6 +15,15 @@ fi
 chosen=("$@")
 ((${#chosen[@]})) || chosen=("${SERVICES[@]}")
 
+# Each network of a plugin that is stopped keeps dockerd from its next start for 15 s.
+forget_kuryr_networks() {
+    local network
+    [[ " ${chosen[*]} " == *" kuryr "* ]] && alive kuryr && command -v docker >/dev/null || return 0
+    for network in $(timeout 20 docker network ls --quiet --filter driver=kuryr); do
+        timeout 30 docker network rm "$network" >/dev/null || step "a network of Kuryr's stays in Docker: $network"
+    done
+}
+
 stop_those_of() { # NAME... ; the chosen ones among them, side by side
     local name pids=()
     for name in "$@"; do
@@ -24,6 +33,7 @@ stop_those_of() { # NAME... ; the chosen ones among them, side by side
     done
     ((${#pids[@]} == 0)) || wait "${pids[@]}"
 }
+forget_kuryr_networks
 stop_those_of "${OTHERS[@]}" # what uses the database, the bus and the switch goes before them
 stop_those_of "${BASE[@]}"
 
