@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -45,6 +45,7 @@ from zun.runtime.pods import Pods
 from zun.runtime.simulated import SimulatedRuntime
 from zun.runtime.simulated_pods import SimulatedPods
 from zun.scheduler import filters
+from zun.scheduler.choices import Choices
 from zun.store import settings
 from zun.store.clock import DatabaseClock
 from zun.store.database import Database
@@ -84,6 +85,7 @@ class Parts:
     events: EventFeed
     log_places: LogPlaces
     notifier: Notifier
+    choices: Choices = field(default_factory=Choices)
 
     def control(self) -> Control:
         """The API's side."""
@@ -102,6 +104,7 @@ class Parts:
             notifier=self.notifier,
             images=self.images,
             image_store=self.image_store,
+            choices=self.choices,
         )
 
 
@@ -113,6 +116,7 @@ class Counting:
     db: Database
     clock: Clock
     placement: Placement
+    choices: Choices = field(default_factory=Choices)
 
 
 @contextlib.asynccontextmanager

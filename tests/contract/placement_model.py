@@ -77,6 +77,8 @@ class AgainstModel(RuleBasedStateMachine):
     def candidates(self, wanted: dict[str, int]) -> None:
         found = self.runner.run(self.placement.candidates(wanted, forbidden_traits=frozenset(), limit=9))
         assert {one.provider_uuid for one in found} == {self.uuids[host] for host in HOSTS if self.room(host, wanted)}
+        few = self.runner.run(self.placement.sample(wanted, forbidden_traits=frozenset(), size=9, limit=9))
+        assert {one.provider_uuid for one in few} == {one.provider_uuid for one in found}
 
     @invariant()
     def holds_what_the_model_holds(self) -> None:

@@ -126,6 +126,30 @@ async def test_candidates_have_room_and_no_forbidden_trait_s1_9(placement: Place
     assert off.uuid in await candidates(placement, {"VCPU": 2})
 
 
+async def test_a_sample_is_a_few_of_those_with_room_and_anyone_may_be_in_it(placement: Placement) -> None:
+    roomy = [provider(str(number), VCPU=4, MEMORY_MB=100) for number in range(6)]
+    full, off = provider("full", VCPU=1, MEMORY_MB=100), provider("off", VCPU=4, traits=frozenset({OFF}))
+    for one in (*roomy, full, off):
+        await placement.set_provider(one)
+    seen: set[str] = set()
+    for _ in range(200):
+        found = await placement.sample({"VCPU": 2}, forbidden_traits=frozenset({OFF}), size=3, limit=10)
+        assert 2 <= len({one.provider_uuid for one in found}) == len(found) <= 3  # the full one may take a place
+        seen |= {one.provider_uuid for one in found}
+        if len(seen) == len(roomy):
+            break
+    assert seen == {one.uuid for one in roomy}
+
+
+async def test_a_sample_of_more_than_there_are_is_all_candidates(placement: Placement) -> None:
+    for number in range(5):
+        await placement.set_provider(provider(str(number), VCPU=number + 1, MEMORY_MB=100))
+    found = await placement.sample({"VCPU": 2, "MEMORY_MB": 1}, forbidden_traits=frozenset({OFF}), size=5, limit=10)
+    assert {one.provider_uuid for one in found} == await candidates(placement, {"VCPU": 2, "MEMORY_MB": 1})
+    assert len(found) == 4
+    assert await placement.sample({"DISK_GB": 1}, forbidden_traits=frozenset(), size=5, limit=10) == []
+
+
 async def test_candidates_tell_use_and_capacity(placement: Placement) -> None:
     inventories = {"VCPU": Inventory(4, reserved=1, allocation_ratio=1.5), "MEMORY_MB": Inventory(9)}
     one = dataclasses.replace(provider(), inventories=inventories)

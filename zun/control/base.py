@@ -15,6 +15,7 @@ from zun.domain.clock import Clock
 from zun.image.base import Images, ImageStore
 from zun.network.base import Network
 from zun.placement.base import Placement
+from zun.scheduler.choices import Choices
 from zun.store.database import Database
 from zun.volume.base import Volumes
 
@@ -41,5 +42,7 @@ class Control:
     notifier: Notifier
     images: Mapping[str, Images] = field(default_factory=dict)
     """Image drivers by name."""
+    choices: Choices = field(default_factory=Choices)
+    """Of hosts, of this process."""
     image_store: ImageStore | None = None
     """Where images of containers are kept; None where there is no such service."""

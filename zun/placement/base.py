@@ -26,6 +26,10 @@ class Inventory:
     def capacity(self) -> int:
         return int((self.total - self.reserved) * self.allocation_ratio)
 
+    def has_room(self, used: int, amount: int) -> bool:
+        """May ``amount`` more be taken at once?"""
+        return used + amount <= self.capacity and amount <= (self.max_unit or self.total)
+
 
 @dataclass(frozen=True, slots=True)
 class Provider:
@@ -75,6 +79,13 @@ class Placement(Protocol):
     ) -> Sequence[Candidate]:
         """Providers of this deployment with room, at most ``limit``, or only the one named by uuid (S1.9).
         ``resources`` names at least one class."""
+        ...
+
+    async def sample(
+        self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], size: int, limit: int
+    ) -> Sequence[Candidate]:
+        """Candidates among at most ``size`` providers taken by chance: all, where there are no more. Nobody may be
+        among them while others have room. ``limit``: most that an outside service is asked for."""
         ...
 
     async def claim(

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -113,12 +115,24 @@ class LocalPlacement:
         with _translated():
             async with self._db.read() as connection:
                 rows = await store.candidates(connection, resources, forbidden_traits, limit, only)
-        found: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
-        for row in rows:
-            used, capacity = found.setdefault(row.uuid, ({}, {}))
-            used[row.resource_class] = row.used
-            capacity[row.resource_class] = Inventory(row.total, row.reserved, row.allocation_ratio).capacity
-        return [Candidate(uuid, used, capacity) for uuid, (used, capacity) in found.items()]
+        return _candidates(rows)
+
+    async def sample(
+        self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], size: int, limit: int
+    ) -> Sequence[Candidate]:
+        """Those with room of the ``size`` providers that follow a point chosen by chance: uuids are chance, too. Reads
+        as many rows however many providers there are."""
+        with _translated():
+            async with self._db.read() as connection:
+                rows = await store.neighbours(connection, str(uuid4()), size, resources, forbidden_traits)
+        roomy = Counter(
+            row.uuid
+            for row in rows
+            if Inventory(row.total, row.reserved, row.allocation_ratio, row.max_unit).has_room(
+                row.used, resources[row.resource_class]
+            )
+        )
+        return _candidates([row for row in rows if roomy[row.uuid] == len(resources)])
 
     async def claim(
         self, consumer: str, provider_uuid: str, resources: Mapping[str, int], *, project_id: str, user_id: str
@@ -177,6 +191,15 @@ class LocalPlacement:
     async def ours(self, consumer: str) -> bool:
         """Nobody else writes here."""
         return await self.allocation(consumer) is not None
+
+
+def _candidates(rows: Sequence[Any]) -> list[Candidate]:
+    found: dict[str, tuple[dict[str, int], dict[str, int]]] = {}
+    for row in rows:
+        used, capacity = found.setdefault(row.uuid, ({}, {}))
+        used[row.resource_class] = row.used
+        capacity[row.resource_class] = Inventory(row.total, row.reserved, row.allocation_ratio).capacity
+    return [Candidate(uuid, used, capacity) for uuid, (used, capacity) in found.items()]
 
 
 def _columns(inventory: Inventory) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -71,6 +72,13 @@ class OpenStackPlacement:
             if again:
                 self._calls.forget()  # a name that we had made was deleted from Placement
         raise PlacementUnavailable(f"Placement refused to look for candidates: {text(answer)}")
+
+    async def sample(
+        self, resources: Mapping[str, int], *, forbidden_traits: frozenset[str], size: int, limit: int
+    ) -> Sequence[Candidate]:
+        """``size`` of the candidates. Placement chooses none by chance: asked for few, it always names the same."""
+        found = await self.candidates(resources, forbidden_traits=forbidden_traits, limit=limit)
+        return random.sample(found, size) if len(found) > size else found
 
     async def claim(
         self, consumer: str, provider_uuid: str, resources: Mapping[str, int], *, project_id: str, user_id: str

@@ -36,7 +36,7 @@ class Host:
     disk_used: int = 0
     disk_quota_supported: bool = False
     free_cpus: int = 0
-    """Most CPUs that can be pinned in one NUMA node now; 0 where the host pins none."""
+    """Most CPUs that can be pinned in one NUMA node now; 0 where the host pins none, or nobody asks."""
     pci_devices: Mapping[str, int] = field(default_factory=dict)
     """Free devices by alias. No runtime gives devices to containers yet, so no host offers any."""
     labels: Mapping[str, str] = field(default_factory=dict)

@@ -6,7 +6,7 @@ The claim is taken before any operation is written for the node (S1.2).
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,15 +15,18 @@ from zun.domain.clock import Clock
 from zun.domain.errors import ZunError
 from zun.domain.pci import requested
 from zun.domain.resources import DISABLED_TRAIT
-from zun.domain.service import is_up
 from zun.placement.base import Candidate, Placement
-from zun.scheduler.filters import CONDITIONS, Host, Wanted, enabled, passing
-from zun.scheduler.weights import best_first
+from zun.scheduler.choices import Choices, Look
+from zun.scheduler.filters import CONDITIONS, Filter, Host, Wanted, enabled, passing
+from zun.scheduler.hosts import hosts_of
+from zun.scheduler.weights import best_first, with_unseen
 from zun.store import candidates as store
 from zun.store import pinned_cpus
 from zun.store.database import Database
 
 LOG = logging.getLogger(__name__)
+
+_FORBIDDEN = frozenset({DISABLED_TRAIT})
 
 
 class Tools(Protocol):
@@ -37,6 +40,8 @@ class Tools(Protocol):
     def clock(self) -> Clock: ...
     @property
     def placement(self) -> Placement: ...
+    @property
+    def choices(self) -> Choices: ...
 
 
 class NoValidHost(ZunError):
@@ -54,71 +59,105 @@ class Selection:
 
 
 async def select(control: Tools, wanted: Wanted) -> Selection:
-    """Choose and claim a host (S1.9, S1.12). Raises NoValidHost; PlacementUnavailable passes through, because
-    "not reachable" is not "not enough hosts"."""
+    """Choose and claim a host (S1.9, S1.12): the best of a few taken by chance, of all when none of these will do.
+    Raises NoValidHost; PlacementUnavailable passes through, because "not reachable" is not "not enough hosts"."""
     conf = control.conf
     resources = wanted.amounts.placement(fractional=conf.compute.fractional_cpu)
-    candidates = await control.placement.candidates(
-        resources,
-        forbidden_traits=frozenset({DISABLED_TRAIT}),
-        limit=conf.scheduler.max_placement_results,
-        only=await _provider_of(control, wanted.host) if wanted.host else None,
+    if wanted.host is None and conf.scheduler.sample_size:
+        with control.choices.look() as look:
+            few = await control.placement.sample(
+                resources, forbidden_traits=_FORBIDDEN, size=conf.scheduler.sample_size, limit=_limit(conf)
+            )
+            found = await _choose(control, wanted, few, look)
+        if isinstance(found, Selection):
+            return found
+    with control.choices.look() as look:
+        candidates = await control.placement.candidates(
+            resources,
+            forbidden_traits=_FORBIDDEN,
+            limit=_limit(conf),
+            only=await _provider_of(control, wanted.host) if wanted.host else None,
+        )
+        if not candidates:
+            LOG.warning(
+                "Got no allocation candidates from the Placement API container=%s resources=%s; the nodes are full, "
+                "disabled, or none has reported its inventory",
+                wanted.consumer,
+                _text(resources),
+            )
+            raise NoValidHost("Placement has no candidate with enough room.")
+        found = await _choose(control, wanted, candidates, look)
+    if isinstance(found, Selection):
+        return found
+    LOG.warning("no host chosen container=%s candidates=%d %s", wanted.consumer, len(candidates), found.detail)
+    raise NoValidHost(found.message)
+
+
+def _limit(conf: Any) -> int:
+    return int(conf.scheduler.max_placement_results)
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Why none of the candidates will do: for operators, and for the log."""
+
+    message: str
+    detail: str
+
+
+async def _choose(control: Tools, wanted: Wanted, candidates: Sequence[Candidate], look: Look) -> Selection | _Refused:
+    """Filtered, weighed, claimed."""
+    hosts = await hosts_of(control.conf, control.db, control.clock.now(), wanted, candidates) if candidates else ()
+    fitting, rejected = passing(hosts, wanted, _filters(control.conf, wanted))
+    if fitting:
+        return await _claim_best(control, wanted, fitting, look)
+    rejections = _rejections(rejected)
+    return _Refused(
+        f"All {len(candidates)} candidate hosts were rejected: {rejections or 'not registered'}.",
+        f"unregistered={len(candidates) - len(hosts)} rejected_by={rejections or 'none'}",
     )
-    if not candidates:
-        LOG.warning(
-            "Got no allocation candidates from the Placement API container=%s resources=%s; the nodes are full, "
-            "disabled, or none has reported its inventory",
-            wanted.consumer,
-            _text(resources),
-        )
-        raise NoValidHost("Placement has no candidate with enough room.")
-    hosts = await _hosts(control, candidates, dedicated=wanted.cpu_policy == "dedicated")
-    filters = dict(enabled(conf.scheduler.enabled_filters))
+
+
+def _filters(conf: Any, wanted: Wanted) -> Mapping[str, Filter]:
+    names = [*conf.scheduler.enabled_filters, "DiskPressureFilter"]  # a full disk is no preference
     if wanted.cpu_policy == "dedicated":
-        filters |= enabled(["CpuSetFilter"])  # a promise, not an operator's preference
-    filters |= enabled(["DiskPressureFilter"])  # a full disk is no preference either
+        names.append("CpuSetFilter")  # a promise, not an operator's preference
     if wanted.leaves:
-        filters |= enabled(["LeavingFilter"])
+        names.append("LeavingFilter")
     if wanted.capsule:
-        filters |= enabled(["CapsuleFilter"])
+        names.append("CapsuleFilter")
     if requested(wanted.hints):
-        filters |= enabled(["PciPassthroughFilter"])
-    fitting, rejected = passing(hosts, wanted, filters)
-    if not fitting:
-        LOG.warning(
-            "No host passed the filters container=%s candidates=%d unregistered=%d rejected_by=%s",
-            wanted.consumer,
-            len(candidates),
-            len(candidates) - len(hosts),
-            _rejections(rejected) or "none",
-        )
-        raise NoValidHost(
-            f"All {len(candidates)} candidate hosts were rejected: {_rejections(rejected) or 'not registered'}."
-        )
-    return await _claim_first(control, wanted, best_first(fitting, resources))
+        names.append("PciPassthroughFilter")
+    return enabled(names)
 
 
-async def _claim_first(control: Tools, wanted: Wanted, hosts: Sequence[Host]) -> Selection:
+async def _claim_best(control: Tools, wanted: Wanted, hosts: Sequence[Host], look: Look) -> Selection | _Refused:
     """The best host that still has room when claimed; another request may have taken it since the look."""
     conf = control.conf
-    for host in hosts:
+    fractional = conf.compute.fractional_cpu
+    asked = wanted.amounts.placement(fractional=fractional)
+    left = list(hosts)
+    while left:
+        # Chosen and noted without a pause in between: whoever chooses at the same time sees it.
+        host = best_first([with_unseen(one, look.unseen()) for one in left], asked)[0]
+        left = [one for one in left if one.hostname != host.hostname]
         limits_disk = host.disk_quota_supported and not wanted.capsule
         amounts = wanted.amounts.on_host(default_disk=conf.default_disk, disk_quota_supported=limits_disk)
-        claimed = await control.placement.claim(
-            wanted.consumer,
-            host.provider_uuid,
-            amounts.placement(fractional=conf.compute.fractional_cpu),
-            project_id=wanted.project_id,
-            user_id=wanted.user_id,
-        )
+        claims = amounts.placement(fractional=fractional)
+        with look.choice(host.provider_uuid, claims):
+            claimed = await control.placement.claim(
+                wanted.consumer, host.provider_uuid, claims, project_id=wanted.project_id, user_id=wanted.user_id
+            )
         if claimed and await _pin(control, wanted, host):
             LOG.info("host chosen container=%s host=%s", wanted.consumer, host.hostname)
             return Selection(host.hostname, host.provider_uuid, amounts.disk)
         LOG.info("claim lost container=%s host=%s: trying the next", wanted.consumer, host.hostname)
     if wanted.cpu_policy == "dedicated":  # a claim may be held of a host whose CPUs another took first
         await control.placement.release(wanted.consumer)
-    LOG.warning("every claim was refused container=%s hosts=%d", wanted.consumer, len(hosts))
-    raise NoValidHost(f"None of {len(hosts)} fitting hosts had room left when it was claimed.")
+    return _Refused(
+        f"None of {len(hosts)} fitting hosts had room left when it was claimed.",
+        f"claims_refused={len(hosts)}",
+    )
 
 
 async def _pin(control: Tools, wanted: Wanted, host: Host) -> bool:
@@ -136,45 +175,6 @@ async def _provider_of(control: Tools, host: str) -> str:
     if found is None:
         raise NoValidHost(f"Host {host} has not reported its inventory.")
     return found[0]
-
-
-async def _hosts(control: Tools, candidates: Sequence[Candidate], *, dedicated: bool) -> Sequence[Host]:
-    """Candidates joined with their node and service rows: one query, of these hosts only (S6.5, rule 5); and one more
-    for the CPUs taken, where they matter."""
-    conf, now = control.conf, control.clock.now()
-    by_uuid = {found.provider_uuid: found for found in candidates}
-    async with control.db.read() as connection:
-        rows = await store.of_providers(connection, list(by_uuid))
-        taken = await pinned_cpus.of_hosts(connection, [row["hostname"] for row in rows]) if dedicated else {}
-    return [
-        Host(
-            hostname=row["hostname"],
-            provider_uuid=row["uuid"],
-            zone=row["availability_zone"] or conf.default_availability_zone,
-            disabled=row["disabled"],
-            up=is_up(row, now, conf.service_down_time),
-            cpus=row["cpus"],
-            cpu_used=row["cpu_used"],
-            mem_total=row["mem_total"],
-            mem_used=row["mem_used"],
-            disk_total=row["disk_total"],
-            disk_used=row["disk_used"],
-            disk_quota_supported=row["disk_quota_supported"],
-            free_cpus=_most_free(row["numa_topology"] or {}, taken.get(row["hostname"], ())),
-            labels=row["labels"] or {},
-            runtimes=row["runtimes"] or (),
-            capsules=row["capsules"],
-            capsule_runtimes=row["capsule_runtimes"],
-            disk_pressure=row["disk_pressure"],
-            used=by_uuid[row["uuid"]].used,
-            capacity=by_uuid[row["uuid"]].capacity,
-        )
-        for row in rows
-    ]
-
-
-def _most_free(topology: Mapping[str, Sequence[int]], taken: Collection[int]) -> int:
-    return max((len(cpus) for cpus in numa.free(topology, taken).values()), default=0)
 
 
 def _rejections(counts: Mapping[str, int]) -> str:

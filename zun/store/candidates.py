@@ -21,11 +21,21 @@ _HEARTBEAT = (
 )
 
 
-async def of_providers(connection: AsyncConnection, uuids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    """Node columns and the agent's heartbeat of the providers' hosts; a host without either is left out."""
-    nodes = [column for column in compute_nodes.c if column.name not in ("created_at", "updated_at")]
+_n = compute_nodes.c
+_NODE = (
+    _n.uuid, _n.hostname, _n.mem_total, _n.mem_used, _n.cpus, _n.cpu_used, _n.disk_total, _n.disk_used,
+    _n.disk_quota_supported, _n.labels, _n.runtimes, _n.capsules, _n.capsule_runtimes, _n.disk_pressure,
+)  # fmt: skip
+
+
+async def of_providers(
+    connection: AsyncConnection, uuids: Sequence[str], *, topology: bool = False
+) -> Sequence[Mapping[str, Any]]:
+    """Node columns and the agent's heartbeat of the providers' hosts; a host without either is left out.
+    ``numa_topology``, which may be long, where it is asked for."""
+    more = (_n.numa_topology,) if topology else ()
     query = (
-        sa.select(*nodes, *_HEARTBEAT)
+        sa.select(*_NODE, *more, *_HEARTBEAT)
         .select_from(compute_nodes.join(services, services.c.host == compute_nodes.c.hostname))
         .where(compute_nodes.c.uuid.in_(uuids), services.c.binary == COMPUTE)
     )

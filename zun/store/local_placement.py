@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import sqlalchemy as sa
@@ -115,11 +116,7 @@ async def candidates(
             .having(sa.func.count() == len(resources))
         )
         room = room.where(providers.c.uuid.in_(fitting))
-    for trait in sorted(forbidden):
-        # Traits are kept as a JSON list of strings: the quotes make the match exact.
-        text = sa.type_coerce(providers.c.traits, sa.Text)
-        room = room.where(~text.contains(f'"{trait}"', autoescape=True))
-    chosen = room.subquery()
+    chosen = room.where(*_without(forbidden)).subquery()
     query = (
         sa.select(
             chosen.c.uuid,
@@ -133,6 +130,41 @@ async def candidates(
         .order_by(chosen.c.uuid)
     )
     return (await connection.execute(query)).all()
+
+
+async def neighbours(
+    connection: AsyncConnection, start: str, size: int, resources: Mapping[str, int], forbidden: frozenset[str]
+) -> Sequence[Any]:
+    """Inventories asked for, as ``candidates`` and with ``max_unit``, of the ``size`` providers that follow ``start``
+    in the circle of uuids, whether they have room or not: two pieces of the primary key are read, in one query."""
+    values = {"start": start, "size": size, "classes": list(resources)}
+    found: Sequence[Any] = (await connection.execute(_neighbours(forbidden), values)).all()
+    return found
+
+
+@lru_cache(maxsize=8)
+def _neighbours(forbidden: frozenset[str]) -> sa.Select[Any]:
+    """Made once: that takes as long as running it."""
+    start, size = sa.bindparam("start", type_=sa.String), sa.bindparam("size", type_=sa.Integer)
+
+    def piece(turn: int, where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+        query = sa.select(providers.c.uuid, sa.literal(turn).label("turn")).where(where, *_without(forbidden))
+        return sa.select(query.order_by(providers.c.uuid).limit(size).subquery())
+
+    both = piece(0, providers.c.uuid >= start).union_all(piece(1, providers.c.uuid < start)).subquery()
+    chosen = sa.select(both.c.uuid).order_by(both.c.turn, both.c.uuid).limit(size).subquery()
+    i = inventories.c
+    return (
+        sa.select(chosen.c.uuid, i.resource_class, i.used, i.total, i.reserved, i.allocation_ratio, i.max_unit)
+        .join(inventories, i.provider_uuid == chosen.c.uuid)
+        .where(i.resource_class.in_(sa.bindparam("classes", expanding=True)))
+    )
+
+
+def _without(traits: frozenset[str]) -> list[sa.ColumnElement[bool]]:
+    """Traits are kept as a JSON list of strings: the quotes make the match exact."""
+    text = sa.type_coerce(providers.c.traits, sa.Text)
+    return [~text.contains(f'"{trait}"', autoescape=True) for trait in sorted(traits)]
 
 
 def _wanted(resources: Mapping[str, int]) -> list[sa.ColumnElement[bool]]:
