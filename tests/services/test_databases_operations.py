@@ -113,3 +113,16 @@ async def test_events_and_pruning(db: Database) -> None:
         assert await operations.get(connection, number) is None
         assert await operations.events(connection, number) == []
         assert await operations.get(connection, kept) is not None
+
+
+async def test_steps_are_shown_in_the_order_in_which_they_began(db: Database) -> None:
+    """One that takes long is on record before the shorter ones that went before it."""
+    number = await queued(db)
+    async with db.write() as connection:
+        await operations.start_event(connection, number, "slow", NOW + MINUTE)
+        short = [
+            operations.ended_event(name, NOW + timedelta(seconds=second), NOW + MINUTE, None, None)
+            for second, name in enumerate(("one", "two", "three"))
+        ]
+        await operations.add_events(connection, number, short)
+        assert [row["event"] for row in await operations.events(connection, number)] == ["slow", "three", "two", "one"]

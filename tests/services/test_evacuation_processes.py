@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import configparser
 import contextlib
 import json
-import re
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,73 +12,23 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support import forks
+from tests.support.agents import Agent, ended, is_on, up
 from tests.support.db_servers import Server
+from tests.support.page import Operator, blocks
 from tests.support.processes import healthy, running
-from tests.support.product import ZUN, Product
+from tests.support.product import Product
 from tests.support.wait import wait_until
 
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "drain.md"
 HOSTS = ("node-1", "node-2")
-
-
-class Agent:
-    """``zun-compute`` of one host, with a simulated engine that ends with it."""
-
-    def __init__(self, product: Product, host: str) -> None:
-        self.host, self.folder = host, product.state.root / host
-        self.folder.mkdir()
-        parser = configparser.RawConfigParser(default_section="")
-        parser.read(product.state.conf_file)
-        for name, value in {"host": host, "state_path": str(self.folder)}.items():
-            parser.set("DEFAULT", name, value)
-        with (self.folder / "zun.conf").open("w") as file:
-            parser.write(file)
-        self.process: forks.Process | None = None
-
-    def start(self) -> None:
-        with (self.folder / "log").open("ab") as log:
-            command = [str(ZUN.with_name("zun-compute")), "--config-file", str(self.folder / "zun.conf")]
-            self.process = forks.start(command, stdout=log, stderr=log)
-
-    def end(self, number: int) -> None:
-        assert self.process is not None
-        self.process.send_signal(number)
-        self.process.wait(60)
 
 
 @contextlib.contextmanager
 def agents(product: Product) -> Iterator[dict[str, Agent]]:
     """Both of them at work; killed at the end."""
-    made = {host: Agent(product, host) for host in HOSTS}
-    try:
+    with ended(*(Agent(product, host) for host in HOSTS)) as made:
         for agent in made.values():
             agent.start()
         yield made
-    finally:
-        for agent in made.values():
-            if agent.process is not None:
-                agent.end(signal.SIGKILL)
-
-
-def up(http: httpx.Client) -> set[str]:
-    rows = http.get("/v1/services").json()["services"]
-    return {row["host"] for row in rows if row["state"] == "up"}
-
-
-def page_commands() -> list[list[str]]:
-    """The page's commands, in order."""
-    blocks = re.findall(r"(?ms)^```bash\n(.*?)^```", PAGE.read_text())
-    return [line.split() for block in blocks for line in block.splitlines()]
-
-
-def told(product: Product, command: list[str]) -> tuple[int, str]:
-    """Exit code and output of a command of ``zun-manage``."""
-    assert command[0] == "zun-manage"
-    program = [str(ZUN.with_name("zun-manage")), "--config-file", str(product.state.conf_file)]
-    done = forks.run([*program, *command[1:]], timeout=200)
-    assert done.returncode in (0, 1), done.stderr
-    return done.returncode, done.stdout
 
 
 @pytest.mark.timeout(600)
@@ -134,9 +82,8 @@ def test_a_real_container_moves_with_its_addresses(
         wait_until(lambda: up(http) >= set(HOSTS), 120, "both agents are up")
         uuid = _create(product, http, "node-1", **body)
         before = http.get(f"/v1/containers/{uuid}").json()
-        code, said = told(product, ["zun-manage", "node", "drain", "node-1", "--deadline", "3m"])
-        assert code == 0, said
-        wait_until(lambda: _is_on(http, uuid, "node-2"), 120, "it runs on the other node")
+        Operator(product).run(["zun-manage", "node", "drain", "node-1", "--deadline", "3m"])
+        wait_until(lambda: is_on(http, uuid, "node-2"), 120, "it runs on the other node")
         assert http.get(f"/v1/containers/{uuid}").json()["addresses"] == before["addresses"]
         run = {"command": "cat /etc/greeting"}
         assert http.post(f"/v1/containers/{uuid}/execute", params=run).json()["output"] == "hello"
@@ -153,36 +100,30 @@ def _create(product: Product, http: httpx.Client, host: str, **body: Any) -> str
     return str(answer.json()["uuid"])
 
 
-def _is_on(http: httpx.Client, uuid: str, host: str) -> bool:
-    row = http.get(f"/v1/containers/{uuid}").json()
-    return (row["status"], row["task_state"], row["host"]) == ("Running", None, host)
-
-
 def _drained_by_the_page(product: Product, http: httpx.Client) -> None:
     uuid = _create(product, http, "node-1")
-    status, drain, look, undrain = page_commands()
-    code, said = told(product, status)
-    assert code == 1, said
+    status, drain, look, undrain = [command for block in blocks("drain.md", "bash") for command in block.commands()]
+    operator = Operator(product)
+    said = operator.run(status, code=1)
     assert f"{uuid} " in said
     assert "can be moved" in said
-    assert told(product, drain)[0] == 0
-    wait_until(lambda: _is_on(http, uuid, "node-2"), 60, "it runs on the other node")
-    code, said = told(product, look)
-    shown = json.loads(said)
-    assert (code, shown["empty"], shown["disabled_reason"]) == (0, True, "drain")
-    assert told(product, undrain)[0] == 0
-    assert "enabled" in told(product, status)[1]
+    operator.run(drain)
+    wait_until(lambda: is_on(http, uuid, "node-2"), 60, "it runs on the other node")
+    shown = json.loads(operator.run(look))
+    assert (shown["empty"], shown["disabled_reason"]) == (True, "drain")
+    operator.run(undrain)
+    assert "enabled" in operator.run(status)
     assert http.delete(f"/v1/containers/{uuid}", params={"force": "true"}).status_code == 204
 
 
 def _lost_and_back(product: Product, http: httpx.Client, nodes: dict[str, Agent]) -> None:
     heals, plain = _create(product, http, "node-2", auto_heal=True), _create(product, http, "node-2")
     nodes["node-2"].end(signal.SIGKILL)
-    wait_until(lambda: _is_on(http, heals, "node-1"), 180, "it is started elsewhere")
+    wait_until(lambda: is_on(http, heals, "node-1"), 180, "it is started elsewhere")
     actions = http.get(f"/v1/containers/{heals}/container_actions").json()["containerActions"]
     assert [action["action"] for action in actions] == ["evacuate", "create"]
     assert http.get(f"/v1/containers/{plain}").json()["status_detail"] == "Host down"
     nodes["node-2"].start()
     wait_until(lambda: up(http) >= set(HOSTS), 120, "it is back")
-    assert _is_on(http, heals, "node-1")
+    assert is_on(http, heals, "node-1")
     product.wait_status(f"/v1/containers/{plain}", "Error")  # its engine lost everything

@@ -35,7 +35,11 @@ async def take_back(node: Node) -> int:
 
 
 async def remove(node: Node, uuid: str) -> None:
-    """The engine's container and its interfaces. Ports, volumes and allocation are the other host's."""
+    """The engine's container and its interfaces, unless it carries another's mark: hosts may share an engine. Ports,
+    volumes and allocation are the other host's."""
+    observed = await node.runtime.inspect(uuid)
+    if observed is not None and observed.owner != node.owner:
+        return
     async with node.network.leaving(uuid):
         await node.runtime.remove(uuid, force=True)
 

@@ -371,10 +371,10 @@ async def action(connection: AsyncConnection, uuid: str, request_id: str) -> sa.
 
 
 async def events(connection: AsyncConnection, operation_id: int) -> Sequence[sa.RowMapping]:
-    """Steps of one operation, newest first."""
+    """Steps of one operation, newest first. By their begin: one that takes long is written before shorter ones."""
     c = operation_events.c
-    query = sa.select(operation_events).where(c.operation_id == operation_id).order_by(c.id.desc())
-    return (await connection.execute(query)).mappings().all()
+    query = sa.select(operation_events).where(c.operation_id == operation_id)
+    return (await connection.execute(query.order_by(c.start_time.desc(), c.id.desc()))).mappings().all()
 
 
 async def prune(connection: AsyncConnection, before: datetime) -> int:
