@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import httpx
 import psutil
 
+from tests.bench.counted import counted
 from tests.bench.figure import Figure
 from tests.bench.through import memory, opened
 from tests.support.product import Product
@@ -55,23 +56,19 @@ class Place:
 
     def __init__(self, product: Product, metrics_port: int, inside: int, engine: Sequence[psutil.Process] = ()) -> None:
         self._product = product
-        self._metrics = f"http://127.0.0.1:{metrics_port}/metrics"
+        self._metrics_port = metrics_port
         self._inside = inside
         shim = psutil.Process(inside).parent()
         assert shim is not None
         self._engine = [shim, *engine]
 
     async def held(self) -> Held:
-        async with httpx.AsyncClient(trust_env=False) as reader:
-            text = (await reader.get(self._metrics)).text
-        tasks = next(int(float(line.split()[1])) for line in text.splitlines() if line.startswith("zun_tasks "))
-        first = psutil.Process(self._product.pid)
-        ours = (first, *first.children(recursive=True))
+        now = await counted(self._product, self._metrics_port)
         return Held(
-            tasks,
-            sum(one.num_fds() for one in ours),
-            sum(one.num_threads() for one in ours),
-            len(ours),
+            now.tasks,
+            now.files,
+            now.threads,
+            now.processes,
             sum(_same_namespace(one.pid, self._inside) for one in psutil.process_iter()),
             sum(one.num_fds() for one in self._engine),
         )

@@ -15,11 +15,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import httpx
-import psutil
 
+from tests.bench.counted import counted
 from tests.bench.figure import Figure
 from tests.bench.through import container, memory, opened
-from tests.support.plain_http import PLAIN
 from tests.support.ports import free_port
 from tests.support.product import Product
 from tests.support.wait import eventually
@@ -126,13 +125,9 @@ async def _row(what: str, count: int, one: Callable[[], Awaitable[None]]) -> Non
 
 
 async def _kept(product: Product, port: int) -> Kept:
-    async with httpx.AsyncClient(verify=PLAIN) as reader:
-        text = (await reader.get(f"http://127.0.0.1:{port}/metrics")).text
-    tasks = next(int(float(line.split()[1])) for line in text.splitlines() if line.startswith("zun_tasks "))
-    first = psutil.Process(product.pid)
-    ours = (first, *first.children(recursive=True))
-    files, threads = sum(one.num_fds() for one in ours), sum(one.num_threads() for one in ours)
-    return Kept(memory(product) / MIB, files, tasks, threads, await asyncio.to_thread(_database, product))
+    now = await counted(product, port)
+    database = await asyncio.to_thread(_database, product)
+    return Kept(memory(product) / MIB, now.files, now.tasks, now.threads, database)
 
 
 def _database(product: Product) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from ipaddress import IPv4Network
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.database import make_database
+from tests.support.virtual_clock import StandingClock
 from zun.conf import ConfigError
 from zun.domain.caller import Caller
 from zun.domain.container import Container, RequestedNetwork
@@ -42,20 +43,6 @@ ADA = Caller(user_id="ada", project_id="blue")
 BOB = Caller(user_id="bob", project_id="red")
 
 
-class FakeClock:
-    def __init__(self) -> None:
-        self.moment = datetime(2026, 1, 1)
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def monotonic(self) -> float:
-        return self.moment.timestamp()
-
-    async def sleep(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
-
-
 def conf(**changed: Any) -> Any:
     values = {"subnet_pool": "10.208.0.0/12", "subnet_prefix": 20, "network_idle_seconds": 600, "mtu": 0}
     return SimpleNamespace(local=SimpleNamespace(**values | changed))
@@ -69,8 +56,8 @@ async def db(tmp_path: Path) -> AsyncIterator[Database]:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> StandingClock:
+    return StandingClock()
 
 
 @pytest.fixture
@@ -80,7 +67,7 @@ def runtime() -> SimulatedRuntime:
 
 @pytest.fixture
 def make(
-    db: Database, runtime: SimulatedRuntime, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+    db: Database, runtime: SimulatedRuntime, clock: StandingClock, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., LocalNetwork]:
     monkeypatch.setattr(local, "host_routes", lambda: [IPv4Network("10.208.0.0/24")])
     return lambda **changed: LocalNetwork(db, runtime, conf(**changed), clock)
@@ -289,7 +276,7 @@ async def _on_engine(runtime: SimulatedRuntime, network: LocalNetwork, one: Cont
 
 
 async def test_idle_networks_leave_the_engine_and_return(
-    network: LocalNetwork, runtime: SimulatedRuntime, clock: FakeClock
+    network: LocalNetwork, runtime: SimulatedRuntime, clock: StandingClock
 ) -> None:
     one = container()
     name = await _on_engine(runtime, network, one)
@@ -309,7 +296,7 @@ async def test_idle_networks_leave_the_engine_and_return(
 
 
 async def test_a_network_with_a_container_still_on_it_stays(
-    network: LocalNetwork, runtime: SimulatedRuntime, clock: FakeClock
+    network: LocalNetwork, runtime: SimulatedRuntime, clock: StandingClock
 ) -> None:
     one = container()
     attachments = await network.ensure_ports(one, await network.resolve(ADA, []))

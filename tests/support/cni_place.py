@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from datetime import datetime, timedelta
 from typing import Any
 
 from tests.support.cni import CniNode, sandbox_id
 from tests.support.namespaces import Namespace
+from tests.support.virtual_clock import StandingClock
 from tests.support.wait import eventually
 from zun.domain.caller import Caller
 from zun.domain.container import Container
@@ -19,28 +19,12 @@ from zun.plumbing.plumber import Plumber
 from zun.store.database import Database
 
 
-class Clock:
-    """Stands still until told."""
-
-    def __init__(self) -> None:
-        self.moment = datetime(2026, 1, 1)
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def monotonic(self) -> float:
-        return self.moment.timestamp()
-
-    async def sleep(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
-
-
 class Place:
     """One node with its embedded networks; ``network`` is what its agent has."""
 
     def __init__(self, node: CniNode, db: Database, runtime: Any, conf: Any) -> None:
         self.node = node
-        self.clock = Clock()
+        self.clock = StandingClock()
         self.local = LocalNetwork(db, runtime, conf, self.clock)
         owner = node.handovers.owner
         self.network = CniNetwork(

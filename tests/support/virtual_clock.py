@@ -11,6 +11,22 @@ _ROUNDS = 30
 """Turns of the event loop given to what was woken, before time moves on."""
 
 
+class StandingClock:
+    """Stands still until told; whoever sleeps moves it on."""
+
+    def __init__(self) -> None:
+        self.moment = datetime(2026, 1, 1)
+
+    def now(self) -> datetime:
+        return self.moment
+
+    def monotonic(self) -> float:
+        return self.moment.timestamp()
+
+    async def sleep(self, seconds: float) -> None:
+        self.moment += timedelta(seconds=seconds)
+
+
 class VirtualClock:
     """A ``zun.domain.clock.Clock``."""
 

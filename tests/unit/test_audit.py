@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.virtual_clock import StandingClock
 from zun.cli.audit import duration, text
 from zun.compute.audit.audit import Audit
 from zun.compute.audit.base import Kind, Leftover, NotHere, Report, Scope
@@ -18,26 +19,10 @@ from zun.domain.errors import EngineUnreachable
 from zun.domain.held import moment
 
 
-class Clock:
-    """Moved by the test."""
-
-    def __init__(self) -> None:
-        self.moment = datetime(2026, 1, 1)
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def monotonic(self) -> float:
-        return self.moment.timestamp()
-
-    async def sleep(self, seconds: float) -> None:
-        self.moment += timedelta(seconds=seconds)
-
-
 class World:
     """What is left, by name with its age, and what becomes of those that are removed."""
 
-    def __init__(self, clock: Clock, **left: datetime | None) -> None:
+    def __init__(self, clock: StandingClock, **left: datetime | None) -> None:
         self.clock, self.left = clock, dict(left)
         self.removed: list[str] = []
         self.stubborn: set[str] = set()
@@ -57,11 +42,11 @@ class World:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock() -> StandingClock:
+    return StandingClock()
 
 
-async def run(folder: Path, clock: Clock, *kinds: Kind, heal: bool = True, grace: float = 60) -> Report:
+async def run(folder: Path, clock: StandingClock, *kinds: Kind, heal: bool = True, grace: float = 60) -> Report:
     audit = Audit("node1", clock, Ledger(str(folder)), heal=heal, grace=timedelta(seconds=grace))
     return await audit.run(kinds)
 
@@ -70,7 +55,7 @@ def states(report: Report) -> dict[str, str]:
     return {finding.name: str(finding.state) for finding in report.findings}
 
 
-async def test_only_what_is_older_than_the_grace_time_is_removed(tmp_path: Path, clock: Clock) -> None:
+async def test_only_what_is_older_than_the_grace_time_is_removed(tmp_path: Path, clock: StandingClock) -> None:
     world = World(clock, old=clock.now() - timedelta(hours=1), young=clock.now() - timedelta(seconds=5))
     told = await run(tmp_path, clock, world.kind(), heal=False)
     assert (states(told), world.removed, told.exit_code) == ({"old": "found", "young": "found"}, [], 1)
@@ -81,7 +66,7 @@ async def test_only_what_is_older_than_the_grace_time_is_removed(tmp_path: Path,
     assert world.removed == ["old", "young"]
 
 
-async def test_what_tells_no_age_is_as_old_as_the_first_look_at_it(tmp_path: Path, clock: Clock) -> None:
+async def test_what_tells_no_age_is_as_old_as_the_first_look_at_it(tmp_path: Path, clock: StandingClock) -> None:
     world = World(clock, pair=None)
     assert states(await run(tmp_path, clock, world.kind())) == {"pair": "young"}
     clock.moment += timedelta(seconds=61)
@@ -91,7 +76,7 @@ async def test_what_tells_no_age_is_as_old_as_the_first_look_at_it(tmp_path: Pat
     assert states(await run(tmp_path, clock, world.kind())) == {"pair": "young"}, "it is another one"
 
 
-async def test_what_went_before_it_was_removed_is_not_touched(tmp_path: Path, clock: Clock) -> None:
+async def test_what_went_before_it_was_removed_is_not_touched(tmp_path: Path, clock: StandingClock) -> None:
     world = World(clock, brief=clock.now() - timedelta(hours=1))
     looks = 0
 
@@ -105,7 +90,7 @@ async def test_what_went_before_it_was_removed_is_not_touched(tmp_path: Path, cl
     assert report.findings[0].note == "it went by itself"
 
 
-async def test_what_cannot_be_removed_is_told_with_the_reason(tmp_path: Path, clock: Clock) -> None:
+async def test_what_cannot_be_removed_is_told_with_the_reason(tmp_path: Path, clock: StandingClock) -> None:
     world = World(clock, hard=clock.now() - timedelta(hours=1), soft=clock.now() - timedelta(hours=1))
     world.stubborn = {"hard"}
     report = await run(tmp_path, clock, world.kind())
@@ -114,7 +99,7 @@ async def test_what_cannot_be_removed_is_told_with_the_reason(tmp_path: Path, cl
     assert "it resists" in text(report, heal=True)
 
 
-async def test_a_kind_that_cannot_be_told_stops_no_other(tmp_path: Path, clock: Clock) -> None:
+async def test_a_kind_that_cannot_be_told_stops_no_other(tmp_path: Path, clock: StandingClock) -> None:
     world = World(clock, old=clock.now() - timedelta(hours=1))
 
     async def away() -> Sequence[Leftover]:
@@ -131,7 +116,7 @@ async def test_a_kind_that_cannot_be_told_stops_no_other(tmp_path: Path, clock: 
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"thing": {"pair": "yesterday"}}', '{"thing": 3}'])
-async def test_a_ledger_that_cannot_be_read_is_begun_anew(tmp_path: Path, clock: Clock, content: str) -> None:
+async def test_a_ledger_that_cannot_be_read_is_begun_anew(tmp_path: Path, clock: StandingClock, content: str) -> None:
     (tmp_path / "audit.json").write_text(content)
     assert states(await run(tmp_path, clock, World(clock, pair=None).kind())) == {"pair": "young"}
     assert clock.now().isoformat() in (tmp_path / "audit.json").read_text()

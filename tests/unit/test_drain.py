@@ -10,6 +10,7 @@ import pytest
 
 from tests.support.api import PROJECT, USER
 from tests.support.simulated_hosts import SimulatedHosts, simulated_hosts, standing_at
+from tests.support.statements import statements
 from tests.support.wait import eventually
 from zun.cli.node import seconds, text
 from zun.conf import ConfigError
@@ -149,6 +150,38 @@ async def test_who_cannot_be_drained(cloud: SimulatedHosts) -> None:
     await cloud["a"].silent()
     with pytest.raises(Conflict, match="a is down"):
         await drain(cloud, "a")
+
+
+async def test_a_look_asks_as_much_for_many_as_for_one(cloud: SimulatedHosts) -> None:
+    await cloud["b"].stop()  # nothing moves
+    asked = []
+    for _ in range(3):
+        await cloud.create("a")
+        one = Drain(cloud.api.control, "a")
+        await draining._disable(cloud.api.control, "a")
+        with statements(cloud.api.parts.db) as seen:
+            await draining.look(cloud.api.control, "a", {"one"})
+            await one._pulse()
+        asked.append(len(seen))
+        await draining.undrain(cloud.api.control, "a")
+    assert asked[0] == asked[1] == asked[2]
+
+
+async def test_while_nothing_changes_a_count_is_all_that_is_asked(cloud: SimulatedHosts) -> None:
+    await cloud.create("a")
+    one = Drain(cloud.api.control, "a")
+    before = await one._pulse()
+    waiting = asyncio.create_task(one._wait(before, float("inf")))
+    try:
+        with statements(cloud.api.parts.db) as seen:
+            await eventually(lambda: sum("sum(containers.generation)" in one for one in seen) >= 3, 60, "it looks")
+        assert not [one for one in seen if "volume_mappings" in one], "only other parts of the product may ask more"
+        await cloud.create("a")
+        async with asyncio.timeout(60):
+            await waiting
+    finally:
+        waiting.cancel()
+    assert (await one._pulse())[0] == before[0] + 1
 
 
 @pytest.mark.parametrize(("given", "wanted"), [("90", 90), ("90s", 90), ("10m", 600), ("1h", 3600)])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from tests.support.simulated_node import SimulatedCloud, simulated_cloud
 from zun.compute.operations.power import NO_VOLUMES
+from zun.volume import mounts
 
 MOUNT = [{"size": "1", "destination": "/data"}]
 
@@ -103,3 +105,21 @@ async def test_switched_off_nothing_is_rebooted(tmp_path: Path) -> None:
         await cloud.wait(uuid, "Running")
         assert (mounted(tmp_path), await reboots(cloud, uuid)) == ([], 0)
         await remove(cloud, uuid)
+
+
+async def test_places_where_a_killed_agent_was_about_to_mount_are_cleared_at_the_next_start(tmp_path: Path) -> None:
+    """Nothing can be written into one, nor could it be removed by hand; those of containers that are here stay."""
+    async with simulated_cloud(tmp_path) as cloud:
+        uuid = await cloud.create(mounts=MOUNT)
+        await cloud.wait(uuid, "Running")
+        await cloud.die()
+        path = Path(lose(tmp_path))
+        left, foreign = path.with_name(str(uuid4())), path.with_name("theirs")
+        mounts.make_target(left)
+        foreign.mkdir()
+        await cloud.live()
+        await cloud.wait(uuid, "Running")
+        assert sorted(path.parent.iterdir()) == sorted([path, foreign])
+        assert mounted(tmp_path) == [str(path)]
+        await remove(cloud, uuid)
+        assert list(path.parent.iterdir()) == [foreign]

@@ -16,13 +16,14 @@ from contextlib import suppress
 from pathlib import Path
 
 from zun.compute import moved
-from zun.compute.node import BINARY, Node
+from zun.compute.heartbeat import heartbeat
+from zun.compute.node import Node
 from zun.compute.refresh import announce
 from zun.domain.errors import EngineNotFound, ZunError
 from zun.domain.lifecycle import Task
 from zun.domain.moving import LIVE, promise, stays
 from zun.domain.operation import Kind
-from zun.store import containers, moves, services
+from zun.store import containers, moves
 
 LOG = logging.getLogger(__name__)
 
@@ -96,8 +97,7 @@ class Fence:
     async def _report(self) -> bool:
         """The heartbeat, and what stays if it is the last one."""
         node = self._node
-        async with node.db.write() as connection:
-            heard = await services.heartbeat(connection, node.host, BINARY, node.instance, node.clock.now())
+        heard = await heartbeat(node)
         async with node.db.read() as connection:
             found = await moves.of_host(connection, node.host)
         self._stays = frozenset(row.uuid for row, mappings in found if stays(row, mappings))

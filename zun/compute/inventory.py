@@ -8,6 +8,7 @@ import shutil
 from typing import Any
 
 from zun.compute.disk import is_full
+from zun.compute.heartbeat import heartbeat
 from zun.compute.node import BINARY, LONGEST_ROUND, Node
 from zun.compute.topology import pinnable
 from zun.domain import resources
@@ -133,9 +134,9 @@ class Inventory:
 
     async def _heartbeat(self) -> None:
         node = self._node
-        async with node.db.write() as connection:
-            if await services.heartbeat(connection, node.host, BINARY, node.instance, node.clock.now()):
-                return
+        if await heartbeat(node):
+            return
+        async with node.db.read() as connection:
             if await services.get(connection, node.host, BINARY) is not None:
                 raise Replaced(f"Another zun-compute has registered as host {node.host}.")
         await self.register()  # an admin deleted the record of a living service

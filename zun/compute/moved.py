@@ -6,6 +6,7 @@ import logging
 
 from zun.compute.holdings.allocation import claim_here
 from zun.compute.node import Node
+from zun.domain.container import VolumeMapping
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Task
 from zun.domain.moving import NOWHERE, Move
@@ -22,11 +23,12 @@ async def take_back(node: Node) -> int:
     kept = 0
     async with node.db.read() as connection:
         rows = [row for row in await containers.of_host(connection, node.host) if row.task_state == Task.EVACUATING]
+        going = await moves.under_way(connection, node.host) if rows else {}
     for row in rows:
+        move = going.get(row.uuid)
+        if move is None or move.host != NOWHERE or Move.of(move.params).drain:
+            continue
         async with node.db.write() as connection:
-            move = await moves.of_container(connection, row.uuid)
-            if move is None or move.host != NOWHERE or Move.of(move.params).drain:
-                continue
             taken = await moves.give_up(connection, move, "its host is there again", node.clock.now())
         if taken:
             kept += 1
@@ -45,12 +47,13 @@ async def remove(node: Node, uuid: str) -> None:
 
 
 async def forget_mounts(node: Node) -> int:
-    """Mounts of containers that are elsewhere, and of such as no record knows; how many. Those that a delete still
-    waits to take down stay for it. Raises VolumeDetachFailed after all had their turn."""
+    """Mounts of containers that are elsewhere, and of such as no record knows, and the places where a killed agent was
+    about to mount; how many. Those that a delete still waits to take down stay for it. Raises VolumeDetachFailed after
+    all had their turn."""
     fault: ZunError | None = None
     forgotten = 0
     for driver in node.volumes.values():
-        held = sorted(one.uuid for one in await driver.standing() if one.kind == "bind" or one.driver != "local")
+        held = sorted(one.uuid for one in await driver.standing() if _goes(one))
         for start in range(0, len(held), _BATCH):
             for mapping in await _not_ours(node, held[start : start + _BATCH]):
                 try:
@@ -62,6 +65,11 @@ async def forget_mounts(node: Node) -> int:
     if fault is not None:
         raise fault
     return forgotten
+
+
+def _goes(one: VolumeMapping) -> bool:
+    """Files, empty places, and what has its data elsewhere: an image of this host's is mounted for somebody."""
+    return one.kind == "bind" or one.driver != "local" or one.volume_id is None
 
 
 async def _not_ours(node: Node, held: list[str]) -> list[str]:

@@ -14,6 +14,7 @@ from zun.domain.container import Container, VolumeMapping
 from zun.domain.errors import Conflict, ZunServiceNotFound
 from zun.domain.lifecycle import Task
 from zun.domain.moving import NOWHERE, obstacle
+from zun.domain.operation import Operation
 from zun.domain.service import COMPUTE, is_up
 from zun.scheduler.scheduler import Tools
 from zun.store import capsules, services
@@ -22,7 +23,9 @@ from zun.store import moves as store
 REASON = "drain"
 """``disabled_reason`` of a node that is drained."""
 LOOK = 1.0
-"""Seconds between looks at how the moves go."""
+"""Seconds between looks whether something of the node has changed."""
+STEP = 10.0
+"""Seconds after which it is looked at whole though nothing has: moves that wait for a target may find one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +77,40 @@ class Drain:
         end = clock.monotonic() + seconds
         await _disable(self.tools, self.host)
         while True:
+            before = await self._pulse()
             report = await self.step()
             if report.over or clock.monotonic() >= end:
                 return report
+            await self._wait(before, min(end, clock.monotonic() + STEP))
+
+    async def _wait(self, before: tuple[int, int], until: float) -> None:
+        """For something to change, or for the time to be over."""
+        clock = self.tools.clock
+        while True:
             await clock.sleep(LOOK)
+            if clock.monotonic() >= until or await self._pulse() != before:
+                return
+
+    async def _pulse(self) -> tuple[int, int]:
+        async with self.tools.db.read() as connection:
+            return await store.pulse(connection, self.host)
 
     async def step(self) -> Report:
         """Begin what can be begun, give targets to what waits for one; what is on the node then."""
-        for row, mappings in await _on_host(self.tools, self.host):
+        async with self.tools.db.read() as connection:
+            found, going = await store.of_host(connection, self.host), await store.under_way(connection, self.host)
+        for row, mappings in found:
             self._seen.add(row.uuid)
-            await self._move(row, mappings)
+            await self._move(row, mappings, going.get(row.uuid))
         report = await look(self.tools, self.host, self._tried)
         report.moved = len(self._seen - {one.uuid for one in report.stays})
         return report
 
-    async def _move(self, row: Container, mappings: Sequence[VolumeMapping]) -> None:
+    async def _move(self, row: Container, mappings: Sequence[VolumeMapping], going: Operation | None) -> None:
         operation_id = None
         if row.task_state == Task.EVACUATING:
-            async with self.tools.db.read() as connection:
-                waiting = await store.of_container(connection, row.uuid)
-            if waiting is not None and waiting.host == NOWHERE:
-                operation_id = waiting.id
+            if going is not None and going.host == NOWHERE:
+                operation_id = going.id
         elif row.task_state is None and row.uuid not in self._tried and obstacle(row, mappings) is None:
             operation_id = await moves.begin(self.tools, row, drain=True)
         if operation_id is not None:
@@ -109,10 +125,10 @@ async def undrain(tools: Tools, host: str) -> None:
     if service["disabled"] and service["disabled_reason"] != REASON:
         raise Conflict(f"{host} is not drained; it was disabled for another reason: {service['disabled_reason']}.")
     await _change(tools, host, disabled=False, reason=None)
-    for row, _ in await _on_host(tools, host):
-        async with tools.db.read() as connection:
-            move = await store.of_container(connection, row.uuid)
-        if move is not None and move.host == NOWHERE:
+    async with tools.db.read() as connection:
+        going = await store.under_way(connection, host)
+    for move in going.values():
+        if move.host == NOWHERE:
             await moves.give_up(tools, move, f"{host} is no longer drained")
 
 
@@ -120,16 +136,18 @@ async def look(tools: Tools, host: str, tried: set[str] | frozenset[str] = froze
     """What is on the node, and why; ``tried``: what was begun and, where it is idle, failed. Raises
     ZunServiceNotFound."""
     service = await _service(tools, host)
-    stays = [await _stay(tools, row, mappings, tried) for row, mappings in await _on_host(tools, host)]
     async with tools.db.read() as connection:
+        found = await store.of_host(connection, host)
+        failed = await store.last_errors(connection, host) if tried else {}
         pods = await capsules.of_host(connection, host)
+    stays = [_stay(row, mappings, tried, failed.get(row.uuid)) for row, mappings in found]
     stays += [Stay(row.uuid, row.name, str(obstacle(row, ()))) for row in pods]
     up = is_up(service, tools.clock.now(), tools.conf.service_down_time)
     return Report(host, up, service["disabled"], service["disabled_reason"], stays)
 
 
-async def _stay(
-    tools: Tools, row: Container, mappings: Sequence[VolumeMapping], tried: set[str] | frozenset[str]
+def _stay(
+    row: Container, mappings: Sequence[VolumeMapping], tried: set[str] | frozenset[str], failed: str | None
 ) -> Stay:
     if row.task_state == Task.EVACUATING:
         return Stay(row.uuid, row.name, "is moving", passes=True)
@@ -139,14 +157,7 @@ async def _stay(
         return Stay(row.uuid, row.name, reason)
     if row.uuid not in tried:
         return Stay(row.uuid, row.name, "can be moved", passes=True)
-    async with tools.db.read() as connection:
-        failed = await store.last_error(connection, row.uuid)
     return Stay(row.uuid, row.name, f"could not be moved: {failed or row.status_reason or 'see its actions'}")
-
-
-async def _on_host(tools: Tools, host: str) -> Sequence[tuple[Container, Sequence[VolumeMapping]]]:
-    async with tools.db.read() as connection:
-        return await store.of_host(connection, host)
 
 
 async def _service(tools: Tools, host: str) -> Mapping[str, Any]:

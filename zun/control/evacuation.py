@@ -21,6 +21,7 @@ from zun.domain.container import Container
 from zun.domain.errors import ZunError
 from zun.domain.lifecycle import Task
 from zun.domain.moving import is_evacuated, is_surely_lost
+from zun.domain.operation import Operation
 from zun.domain.service import COMPUTE
 from zun.store import leases, services
 from zun.store import moves as store
@@ -98,18 +99,16 @@ class Decider:
         """Begin the moves of one lost host; moves that had come to it go on to another."""
         control = self._control
         async with control.db.read() as connection:
-            found = await store.of_host(connection, host)
+            found, going = await store.of_host(connection, host), await store.under_way(connection, host)
         begun = 0
         for row, mappings in found:
             if row.task_state == Task.EVACUATING:
-                begun += await self._again(row)
+                begun += await self._again(row, going.get(row.uuid))
             elif row.task_state is None and is_evacuated(row, mappings):
                 begun += await moves.begin(control, row, drain=False) is not None
         return begun
 
-    async def _again(self, row: Container) -> bool:
-        async with self._control.db.read() as connection:
-            operation = await store.of_container(connection, row.uuid)
+    async def _again(self, row: Container, operation: Operation | None) -> bool:
         if operation is None or operation.host != row.host or not row.auto_heal:
             return False
         return await moves.take_from(self._control, operation, row)

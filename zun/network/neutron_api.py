@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from zun.domain.errors import NetworkSetupFailed
 from zun.openstack.client import Refused, ServiceClient
@@ -23,11 +23,17 @@ class NeutronApi:
         self._client = client
 
     async def find(self, kind: str, *, token: str | None = None, **filters: Any) -> list[Row]:
-        """Resources of ``kind`` (``ports``, ``security-groups``, …); a list as a filter means any of its items."""
+        """Resources of ``kind`` (``ports``, ``security-groups``, …); a list as a filter means any of its items. Where
+        Neutron answers in pages (``pagination_max_limit``), all of them."""
         params = [(_filter(name), _text(one)) for name, value in filters.items() for one in _items(value)]
-        answer = await self._client.request("GET", f"/v2.0/{kind}", params=params, token=token)
-        rows: list[Row] = answer.body[kind.replace("-", "_")]
-        return rows
+        plural, rows, place = kind.replace("-", "_"), list[Row](), list[tuple[str, str]]()
+        while True:
+            answer = await self._client.request("GET", f"/v2.0/{kind}", params=[*params, *place], token=token)
+            rows += answer.body[plural]
+            following = _following(answer.body.get(f"{plural}_links") or [])
+            if not following or following == place or not answer.body[plural]:
+                return rows
+            place = following
 
     async def by_id(self, kind: str, ids: Sequence[str], *, token: str | None = None) -> dict[str, Row]:
         """Those of ``ids`` that exist, by id."""
@@ -84,6 +90,13 @@ class NeutronApi:
 def failure(what: str, refusal: Refused) -> NetworkSetupFailed:
     """A refusal on the node, with Neutron's own words: quota, addresses used up, things gone."""
     return NetworkSetupFailed(f"Neutron refused {what}: {refusal.message}")
+
+
+def _following(links: Sequence[Row]) -> list[tuple[str, str]]:
+    """Where the next page begins, and how long it is; nothing behind the last one. Only that is taken of the link:
+    it may name an address that is not ours to call."""
+    href = next((str(link["href"]) for link in links if link.get("rel") == "next"), "")
+    return [pair for pair in parse_qsl(urlsplit(href).query) if pair[0] in ("limit", "marker")]
 
 
 def _filter(name: str) -> str:

@@ -42,10 +42,16 @@ def _holder(row: sa.Row[tuple[object, ...]]) -> Holder:
     return Holder(made=facts.pop("container_id") is not None, **facts)
 
 
-async def holders(connection: AsyncConnection) -> dict[str, Holder]:
-    """Every container and every capsule, by uuid, in one query."""
+async def holders(connection: AsyncConnection, uuids: Collection[str] | None = None) -> dict[str, Holder]:
+    """Every container and every capsule, by uuid, in one query; or those of ``uuids``."""
     query = sa.select(*_COLUMNS).where(containers.c.container_type.in_(HOLDERS))
-    return {row.uuid: _holder(row) for row in await connection.execute(query)}
+    if uuids is None:
+        return {row.uuid: _holder(row) for row in await connection.execute(query)}
+    found, wanted = dict[str, Holder](), sorted(uuids)
+    for start in range(0, len(wanted), _BATCH):
+        some = query.where(containers.c.uuid.in_(wanted[start : start + _BATCH]))
+        found |= {row.uuid: _holder(row) for row in await connection.execute(some)}
+    return found
 
 
 async def holder(connection: AsyncConnection, uuid: str) -> Holder | None:

@@ -18,6 +18,7 @@ from zun.domain.lifecycle import Status, Task
 from zun.domain.moving import NOWHERE, Move
 from zun.domain.operation import UNFINISHED, Kind, Operation, State
 from zun.store import containers, operations, volume_mappings
+from zun.store.tables import containers as rows
 from zun.store.tables import operation_events, services
 from zun.store.tables import operations as table
 
@@ -66,6 +67,25 @@ async def of_container(connection: AsyncConnection, uuid: str) -> Operation | No
     """The container's move, if one is under way."""
     found = await operations.unfinished_of_container(connection, uuid)
     return next((operation for operation in found if operation.kind == Kind.EVACUATE), None)
+
+
+async def under_way(connection: AsyncConnection, host: str) -> Mapping[str, Operation]:
+    """Container -> its move, of the containers recorded on a host."""
+    query = (
+        sa.select(*operations.FIELDS)
+        .join(rows, rows.c.uuid == _c.container_uuid)
+        .where(rows.c.host == host, _c.kind == Kind.EVACUATE, _c.state.in_(UNFINISHED), _c.lane.is_(None))
+        .order_by(_c.id.desc())
+    )
+    return {row.container_uuid: Operation(**row._mapping) for row in await connection.execute(query)}
+
+
+async def pulse(connection: AsyncConnection, host: str) -> tuple[int, int]:
+    """How many containers and capsules the host has, and their generations together: other figures tell that one came,
+    went or changed."""
+    query = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(rows.c.generation), 0)).where(rows.c.host == host)
+    count, generations = (await connection.execute(query)).one()
+    return int(count), int(generations)
 
 
 async def waiting(connection: AsyncConnection) -> Sequence[Operation]:
@@ -136,14 +156,16 @@ async def give_up(connection: AsyncConnection, operation: Operation, reason: str
     return await containers.update(connection, operation.container_uuid, expect, values, now)
 
 
-async def last_error(connection: AsyncConnection, uuid: str) -> str | None:
-    """Why the container's last move failed, in the words of its last step that did."""
+async def last_errors(connection: AsyncConnection, host: str) -> Mapping[str, str]:
+    """Container -> why its last move failed, in the words of its last step that did; of those recorded on a host."""
     events = operation_events.c
-    query = (
-        sa.select(events.traceback)
+    last = (
+        sa.select(sa.func.max(events.id))
         .join(table, _c.id == events.operation_id)
-        .where(_c.container_uuid == uuid, _c.kind == Kind.EVACUATE, events.traceback.is_not(None))
-        .order_by(events.id.desc())
-        .limit(1)
+        .join(rows, rows.c.uuid == _c.container_uuid)
+        .where(rows.c.host == host, _c.kind == Kind.EVACUATE, events.traceback.is_not(None))
+        .group_by(_c.container_uuid)
     )
-    return (await connection.execute(query)).scalar_one_or_none()
+    query = sa.select(_c.container_uuid, events.traceback).join(table, _c.id == events.operation_id)
+    found = await connection.execute(query.where(events.id.in_(last)))
+    return {row.container_uuid: row.traceback for row in found}

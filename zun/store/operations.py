@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from zun.domain.operation import HIDDEN, UNFINISHED, Operation, State
 from zun.store.tables import operation_events, operations, services
 
-_FIELDS = [operations.c[field.name] for field in dataclasses.fields(Operation)]
+FIELDS = [operations.c[field.name] for field in dataclasses.fields(Operation)]
 
 
 def _new_id(result: sa.CursorResult[Any]) -> int:
@@ -96,7 +96,7 @@ async def unfinished_of_container(connection: AsyncConnection, uuid: str) -> Seq
     """Operations of one container that have not ended, oldest first; not those that have left it."""
     c = operations.c
     query = (
-        sa.select(*_FIELDS)
+        sa.select(*FIELDS)
         .where(c.container_uuid == uuid, c.state.in_(UNFINISHED), c.lane.is_(None))
         .order_by(operations.c.id)
     )
@@ -126,7 +126,7 @@ async def claim(
     )
     if not result.rowcount:
         return None
-    row = (await connection.execute(sa.select(*_FIELDS).where(c.id == operation_id))).one()
+    row = (await connection.execute(sa.select(*FIELDS).where(c.id == operation_id))).one()
     return _operation(row)
 
 
@@ -216,7 +216,7 @@ async def let_go(connection: AsyncConnection, operation_id: int, params: Mapping
 async def of_kind(connection: AsyncConnection, host: str, kind: str) -> Sequence[Operation]:
     """A host's unfinished operations of one kind."""
     c = operations.c
-    query = sa.select(*_FIELDS).where(c.host == host, c.kind == kind, c.state.in_(UNFINISHED)).order_by(c.id)
+    query = sa.select(*FIELDS).where(c.host == host, c.kind == kind, c.state.in_(UNFINISHED)).order_by(c.id)
     return [_operation(row) for row in await connection.execute(query)]
 
 
@@ -237,7 +237,7 @@ async def cancel_unfinished(connection: AsyncConnection, uuid: str, now: datetim
 async def overdue(connection: AsyncConnection, now: datetime, limit: int = 100) -> Sequence[Operation]:
     """Operations that outlived their deadline."""
     query = (
-        sa.select(*_FIELDS)
+        sa.select(*FIELDS)
         .where(operations.c.state.in_(UNFINISHED), operations.c.deadline < now)
         .order_by(operations.c.deadline)
         .limit(limit)
@@ -266,7 +266,7 @@ async def extend(connection: AsyncConnection, operation_id: int, deadline: datet
 
 async def get(connection: AsyncConnection, operation_id: int) -> Operation | None:
     """One operation by id."""
-    row = (await connection.execute(sa.select(*_FIELDS).where(operations.c.id == operation_id))).first()
+    row = (await connection.execute(sa.select(*FIELDS).where(operations.c.id == operation_id))).first()
     return _operation(row) if row else None
 
 

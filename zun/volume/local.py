@@ -207,7 +207,8 @@ class LocalVolumes:
             mounts.remove_target(target)
 
     async def forget(self, mapping: str) -> None:
-        """The file goes; a mount of a volume is no other host's ever. Raises VolumeDetachFailed."""
+        """The file goes, or the place where nothing was mounted yet; a mount of a volume is no other host's. Raises
+        VolumeDetachFailed."""
         with _as(VolumeDetachFailed, f"The file of mount {mapping} could not be removed"):
             await asyncio.to_thread(_forget_file, self._mounts / mapping)
 
@@ -282,9 +283,14 @@ def _write_file(folder: Path, content: bytes) -> None:
 
 
 def _forget_file(target: Path) -> None:
-    """Only a file that was written for a container: a mount has somebody's data behind it."""
-    if target.is_dir() and mounts.source_of(target) is None and [entry.name for entry in target.iterdir()] == ["file"]:
+    """Only a file that was written for a container, or nothing at all: a mount has somebody's data behind it."""
+    if not target.is_dir() or mounts.source_of(target) is not None:
+        return
+    names = [entry.name for entry in target.iterdir()]
+    if names == ["file"]:
         _remove_file(target)
+    elif not names:
+        mounts.remove_target(target)
 
 
 def _remove_file(folder: Path) -> None:

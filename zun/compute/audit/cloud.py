@@ -4,7 +4,7 @@ tell of, as for ``zun-manage placement audit``."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 
@@ -29,6 +29,10 @@ class CloudKinds:
         self._control = control
         self._host = host
         self._grace = grace
+        self._claiming: frozenset[str] | None = None
+        """Containers that hold something, as read first in this audit."""
+        self._report: placement_audit.Report | None = None
+        self._told: set[placement_audit.Kind] = set()
 
     def all(self) -> Sequence[Kind]:
         looks: dict[str, Look] = {
@@ -42,13 +46,18 @@ class CloudKinds:
         return [Kind(name, Scope.CLOUD, look) for name, look in looks.items()]
 
     async def _unclaimed(self, held: Sequence[Held]) -> Sequence[Held]:
-        """Ours, and of containers that are not there, or hold nothing, and that nothing is at work on."""
+        """Ours, and of containers that are not there, or hold nothing, and that nothing is at work on. All records are
+        read once in an audit; what seems left over by them is asked for again."""
         async with self._control.db.read() as connection:
-            moving = await store.moving(connection)
-            holders = await store.holders(connection)
-            claiming = {uuid for uuid, holder in holders.items() if holder.made}
-            left = [one for one in held if one.container and one.container not in claiming | moving]
-            known = set(holders) | await store.known(connection, {one.container for one in left})
+            if self._claiming is None:
+                self._claiming = _made(await store.holders(connection))
+            suspects = {one.container for one in held if one.container} - self._claiming
+            if not suspects:
+                return []
+            moving = await store.moving(connection)  # before the rows: an operation ends with what it says in them
+            now = await store.holders(connection, suspects)
+            left = [one for one in held if one.container in suspects - _made(now) - moving]
+            known = set(now) | await store.known(connection, {one.container for one in left})
         return [one for one in left if one.ours or one.container in known]
 
     # -- networks ------------------------------------------------------------------------------------
@@ -120,7 +129,11 @@ class CloudKinds:
     # -- Placement -----------------------------------------------------------------------------------
 
     async def _placement(self, kind: placement_audit.Kind) -> Sequence[Leftover]:
-        report = await placement_audit.look(self._control)
+        """One look tells of both kinds; whoever looks again looks anew."""
+        if self._report is None or kind in self._told:
+            self._report, self._told = await placement_audit.look(self._control), set()
+        self._told.add(kind)
+        report = self._report
         return [
             Leftover(
                 one.consumer or one.provider or "",
@@ -134,3 +147,7 @@ class CloudKinds:
 
     async def _make_right(self, finding: Finding) -> str:
         return await placement_audit.make_right(self._control, finding)
+
+
+def _made(holders: Mapping[str, store.Holder]) -> frozenset[str]:
+    return frozenset(uuid for uuid, holder in holders.items() if holder.made)
