@@ -12,14 +12,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psutil
 
-from tests.support import forks, readiness
+from tests.support import forks, readiness, server_rows
 from tests.support.engine import SOCKET, Engine
 from tests.support.plain_http import PLAIN
 from tests.support.ports import free_port
@@ -188,8 +188,13 @@ class Product:
 
     # -- what it holds ----------------------------------------------------------------------------
 
-    def query(self, statement: str, *parameters: Any) -> list[sqlite3.Row]:
-        """Reads the product's database as it is on disk; nothing where there are no tables yet."""
+    def query(self, statement: str, *parameters: Any) -> Sequence[Mapping[str, Any] | sqlite3.Row]:
+        """Reads the product's database, the embedded one as it is on disk; nothing where there are no tables yet."""
+        parser = configparser.RawConfigParser(default_section="")
+        parser.read(self.state.conf_file)
+        url = parser.get("database", "connection", fallback="sqlite")
+        if not url.startswith("sqlite"):
+            return server_rows.read(url, statement, parameters)
         database = self.state.root / "zun.sqlite"
         if not database.exists():
             return []
