@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,7 @@ def namespace() -> Iterator[Namespace]:
 
 
 def test_without_a_daemon_every_command_says_so_and_names_it(tmp_path: Path, namespace: Namespace) -> None:
-    node = CniNode(tmp_path).install()
+    node = CniNode(tmp_path).install().impatient()
     for command in ("ADD", "CHECK", "DEL"):
         answer = node.call(command, CAPSULE, sandbox_id(), path_of(namespace))
         assert answer.failed() == f"zun-cni-daemon at {node.socket}: [Errno 2] No such file or directory"
@@ -194,6 +195,22 @@ def test_a_socket_left_by_a_killed_daemon_is_taken_over(tmp_path: Path) -> None:
     node.kill()
     assert node.socket.exists()
     node.start()
+    assert node.terminate() == 0
+
+
+def test_a_call_waits_for_a_daemon_that_is_restarted(tmp_path: Path, namespace: Namespace) -> None:
+    """Whether its socket is gone or left by one that was killed."""
+    node = CniNode(tmp_path).install()
+    for gone in (True, False):
+        begun = node.begin("DEL", CAPSULE, sandbox_id(), path_of(namespace))
+        with pytest.raises(subprocess.TimeoutExpired):
+            begun.wait(0.2)
+        node.start()
+        out, _ = begun.communicate(timeout=120)
+        assert (begun.returncode, out) == (0, b"")
+        if gone:
+            node.kill()
+            assert node.socket.exists()
     assert node.terminate() == 0
 
 

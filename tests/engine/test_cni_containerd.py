@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from tests.support.cni import CniNode
@@ -148,15 +150,40 @@ async def test_sandboxes_outlive_the_daemon_which_may_die_between_add_and_del(ri
     await asyncio.to_thread(rig.node.kill)
     gateway = (await rig.place.local.default_network("blue"))["gateway"]
     assert " 0% packet loss" in await rig.bench.sh(member, f"ping -c 1 -W 20 {gateway}")
-    other, lost = await rig.ports()
-    with pytest.raises(SandboxFailed, match=r"zun-cni-daemon at .*cni\.sock: .*Connection refused"):
-        await rig.bench.pods.run_sandbox(rig.bench.sandbox_spec(uuid=other))
+    other, waits = await rig.ports()
+    making = asyncio.create_task(rig.bench.pods.run_sandbox(rig.bench.sandbox_spec(uuid=other)))
+    await eventually(lambda: asyncio.to_thread(_called, rig.node), 60, "the plug-in waits for the daemon")
     await asyncio.to_thread(rig.node.start)
-    box = await rig.bench.pods.run_sandbox(rig.bench.sandbox_spec(uuid=other))
+    assert list((await making).addresses) == [waits.address]
+    await asyncio.to_thread(rig.node.kill)
+    given_up, lost = await rig.ports()
+    with (
+        impatient(rig.node),
+        pytest.raises(SandboxFailed, match=r"zun-cni-daemon at .*cni\.sock: .*Connection refused"),
+    ):
+        await rig.bench.pods.run_sandbox(rig.bench.sandbox_spec(uuid=given_up))
+    await asyncio.to_thread(rig.node.start)
+    box = await rig.bench.pods.run_sandbox(rig.bench.sandbox_spec(uuid=given_up))
     assert list(box.addresses) == [lost.address]
-    await rig.bench.pods.remove_sandbox(uuid)
-    await rig.bench.pods.remove_sandbox(other)
-    assert not {rig.tap(attachment), rig.tap(lost)} & devices()
+    for one in (uuid, other, given_up):
+        await rig.bench.pods.remove_sandbox(one)
+    assert not {rig.tap(attachment), rig.tap(waits), rig.tap(lost)} & devices()
+
+
+def _called(node: CniNode) -> bool:
+    """Has the engine started the plug-in, and is it there still?"""
+    return any(str(node.plugin) in (process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
+
+
+@contextmanager
+def impatient(node: CniNode) -> Iterator[None]:
+    """Within the block the plug-in gives a daemon that is not there up at once."""
+    text = node.plugin.read_text()
+    node.impatient()
+    try:
+        yield
+    finally:
+        node.plugin.write_text(text)
 
 
 async def test_the_engines_error_carries_the_daemons_words(rig: Rig) -> None:

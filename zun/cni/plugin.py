@@ -6,12 +6,15 @@ parses nothing: the CNI_* variables travel as headers, the network configuration
 answer is passed on as it is. ``zun-cni-daemon install`` writes a copy with interpreter and constants filled in.
 """
 
+import _socket
 import sys
 from posix import environ
+from time import monotonic, sleep
 
 ADDRESS = ""  # of the daemon: a path (Unix socket), else host:port
 KEY_FILE = ""  # what a daemon on a port wants to be shown; for root only
 TIMEOUT = 600  # seconds; all of the daemon's own waits end earlier
+PATIENCE = 20  # seconds for a daemon that is being restarted; less than the engine waits for a sandbox
 
 VARIABLES = (b"CNI_CONTAINERID", b"CNI_NETNS", b"CNI_IFNAME", b"CNI_ARGS", b"CNI_PATH")
 ROUTES = {b"ADD": b"addNetwork", b"DEL": b"delNetwork", b"CHECK": b"checkNetwork"}
@@ -36,10 +39,32 @@ def fail(config: bytes, code: int, message: str) -> int:
     return 1
 
 
+def connected() -> _socket.socket:
+    """A socket. Nothing has been asked before there is one, so it is tried again while the daemon is restarted."""
+    if ADDRESS[:1] == "/":
+        family = _socket.AF_UNIX
+        where: str | tuple[str, int] = ADDRESS
+    else:
+        host, _, port = ADDRESS.rpartition(":")
+        family = _socket.AF_INET6 if ":" in host else _socket.AF_INET
+        where = (host.strip("[]"), int(port))
+    end, pause = monotonic() + PATIENCE, 0.05
+    while True:
+        sock = _socket.socket(family, _socket.SOCK_STREAM)
+        sock.settimeout(TIMEOUT)
+        try:
+            sock.connect(where)
+            return sock
+        except (ConnectionRefusedError, FileNotFoundError, BlockingIOError):  # the last: its queue is full
+            sock.close()
+            if monotonic() + pause >= end:
+                raise
+        sleep(pause)
+        pause = min(pause * 1.5, 1.0)
+
+
 def ask(command: bytes, config: bytes) -> tuple[int, bytes]:
     """Status and body of the daemon's answer."""
-    import _socket
-
     head = [b"POST /" + ROUTES[command] + b" HTTP/1.0", b"Host: localhost", b"Content-Length: %d" % len(config)]
     for name in VARIABLES:
         value = environ.get(name, b"")
@@ -49,15 +74,7 @@ def ask(command: bytes, config: bytes) -> tuple[int, bytes]:
     if KEY_FILE:
         with open(KEY_FILE, "rb") as file:
             head.append(b"Zun-Cni-Key: " + file.read(1024).strip())
-    if ADDRESS[:1] == "/":
-        sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        where: str | tuple[str, int] = ADDRESS
-    else:
-        host, _, port = ADDRESS.rpartition(":")
-        sock = _socket.socket(_socket.AF_INET6 if ":" in host else _socket.AF_INET, _socket.SOCK_STREAM)
-        where = (host.strip("[]"), int(port))
-    sock.settimeout(TIMEOUT)
-    sock.connect(where)
+    sock = connected()
     answer = b""
     try:
         sock.sendall(b"\r\n".join(head) + b"\r\n\r\n" + config)
