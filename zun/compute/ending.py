@@ -62,19 +62,26 @@ async def write(work: Work, outcome: Outcome) -> None:
 
 
 async def _hand_over(work: Work, move: Move) -> None:
-    """The container is the target's, and so is the operation, in one transaction."""
-    target, worker = str(move.target), work.node.instance
+    """The container is the target's, and so is the operation, in one transaction; or this host was the target and could
+    not make it: then both are as they were before it was chosen."""
+    target, worker = move.target, work.node.instance
 
     async def pass_on(connection: AsyncConnection) -> None:
         now = work.node.clock.now()
         await containers.lock(connection, work.uuid)
-        if not await moves.hand_over(connection, work.operation, worker, target, move):
+        if target is None:
+            handed = await moves.hand_back(connection, work.operation, worker, move, now)
+        else:
+            handed = await moves.hand_over(connection, work.operation, worker, target, move)
+        if not handed:
             raise Superseded
         await work.journal.write(connection)
+        if target is None:
+            return
         if not await moves.switch(connection, work.uuid, move, now):
             raise Superseded
 
-    if await _written(work, pass_on):
+    if await _written(work, pass_on) and target is not None:
         await work.node.bus.ring(target)
 
 

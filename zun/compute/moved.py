@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 
 from zun.compute.holdings.allocation import claim_here
 from zun.compute.node import Node
@@ -29,7 +30,9 @@ async def take_back(node: Node) -> int:
         if move is None or move.host != NOWHERE or Move.of(move.params).drain:
             continue
         async with node.db.write() as connection:
-            taken = await moves.give_up(connection, move, "its host is there again", node.clock.now())
+            now = node.clock.now()
+            deadline = now + timedelta(seconds=node.conf.compute.create_deadline)
+            taken = await moves.give_up(connection, move, "its host is there again", now, deadline)
         if taken:
             kept += 1
             await claim_here(node, row)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from zun.control.base import Control
 from zun.domain.container import Container, Type
 from zun.domain.resources import Amounts
@@ -20,10 +22,15 @@ async def give_back(control: Control, uuid: str) -> None:
 
 
 async def place(
-    control: Tools, container: Container, host: str | None = None, *, leaves: str | None = None
+    control: Tools,
+    container: Container,
+    host: str | None = None,
+    *,
+    leaves: str | None = None,
+    avoids: Collection[str] = (),
 ) -> Selection:
-    """Choose and claim a host; what is claimed of the one that it ``leaves`` is given back with that. Raises
-    NoValidHost, or PlacementUnavailable when it cannot be told."""
+    """Choose and claim a host; what is claimed of the one that it ``leaves``, or of one that it ``avoids``, is given
+    back with that. Raises NoValidHost, or PlacementUnavailable when it cannot be told."""
     return await select(
         control,
         Wanted(
@@ -38,5 +45,6 @@ async def place(
             hints=container.hints or {},
             capsule=container.container_type == Type.CAPSULE,
             leaves=leaves,
+            avoids=frozenset(avoids),
         ),
     )

@@ -52,7 +52,8 @@ async def begin(tools: Tools, row: Container, *, drain: bool) -> int | None:
     """Write down that the container moves; the operation. None when the row is no longer as read, or its host, which
     was lost, is there again."""
     source = str(row.host)
-    move = Move(source, run=row.status in LIVE, status=row.status, drain=drain)
+    engine_id = None if drain else row.container_id
+    move = Move(source, run=row.status in LIVE, status=row.status, drain=drain, engine_id=engine_id)
 
     async def write(connection: AsyncConnection) -> int | None:
         now = tools.clock.now()
@@ -80,7 +81,7 @@ async def place(tools: Tools, operation_id: int, owner: str) -> Placed | None:
     if row is None or row.host != move.source or row.task_state != Task.EVACUATING:
         return Placed(reason=await give_up(tools, operation, "the container is no longer there to be moved"))
     try:
-        selection = await choose(tools, row, leaves=move.source)
+        selection = await choose(tools, row, leaves=move.source, avoids=move.failed)
     except NoValidHost as error:
         if move.drain:
             return Placed(reason=await give_up(tools, operation, error.message))
@@ -139,7 +140,9 @@ async def _wait(tools: Tools, operation: Operation, owner: str, reason: str) -> 
 async def take_from(tools: Tools, operation: Operation, row: Container) -> bool:
     """A move on a host that was lost itself waits for another target; False when it does no longer."""
     source = operation.host
-    move = dataclasses.replace(Move.of(operation.params), source=source, drain=False, target=None, let_go=False)
+    move = dataclasses.replace(
+        Move.of(operation.params), source=source, drain=False, target=None, let_go=False, engine_id=None
+    )
 
     async def write(connection: AsyncConnection) -> bool:
         now = tools.clock.now()
@@ -159,7 +162,9 @@ async def give_up(tools: Tools, operation: Operation, reason: str) -> str:
     what was claimed for it follows that."""
 
     async def write(connection: AsyncConnection) -> bool:
-        return await store.give_up(connection, operation, reason, tools.clock.now())
+        now = tools.clock.now()
+        deadline = now + timedelta(seconds=tools.conf.compute.create_deadline)
+        return await store.give_up(connection, operation, reason, now, deadline)
 
     if await tools.db.run(write):
         LOG.warning("action=evacuate container=%s result=given up reason=%s", operation.container_uuid, reason)

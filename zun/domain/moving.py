@@ -7,7 +7,7 @@ that is left where that is alive (a drain), then the target.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,6 +23,10 @@ AT_REST = frozenset({Status.STOPPED, Status.CREATED})
 """Statuses of what a drain makes anew without starting it."""
 
 
+TARGETS = 3
+"""Hosts that a move is tried on before the container is ``Error``."""
+
+
 @dataclass(frozen=True, slots=True)
 class Move:
     """``params`` of the operation. ``run``: started on the target; ``status``: before the move."""
@@ -36,7 +40,11 @@ class Move:
     let_go: bool = False
     """Were the volumes taken from a lost source?"""
     healing: bool = True
-    """Tried as a healing is: ``[compute]/heal_attempts`` times, whatever went wrong."""
+    """Tried as a healing is: ``[compute]/heal_attempts`` times on a host, whatever went wrong."""
+    engine_id: str | None = None
+    """Of the engine's container on a lost source, which is the container's again if that returns first."""
+    failed: Sequence[str] = ()
+    """Hosts that could not make it."""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Move:
@@ -46,6 +54,11 @@ class Move:
     def params(self) -> dict[str, Any]:
         """To be recorded."""
         return asdict(self)
+
+
+def elsewhere(move: Move, host: str) -> Move:
+    """As it goes on after ``host`` could not make the container: for another target."""
+    return replace(move, target=None, failed=(*move.failed, host))
 
 
 def tie(row: Container, mappings: Sequence[VolumeMapping]) -> str | None:

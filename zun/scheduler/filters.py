@@ -70,6 +70,8 @@ class Wanted:
     """Is it a capsule, which needs an engine for capsules?"""
     leaves: str | None = None
     """The host it has to leave: any other one that is up and enabled, whatever filters there are."""
+    avoids: frozenset[str] = frozenset()
+    """Hosts beside that one that it has failed on."""
 
 
 Filter = Callable[[Host, Wanted], bool]
@@ -104,7 +106,8 @@ def capsule(host: Host, wanted: Wanted) -> bool:
 def leaving(host: Host, wanted: Wanted) -> bool:
     """Another host than the one that is left, one that works, and that limits the disk where it was limited."""
     limits = host.disk_quota_supported or not wanted.amounts.disk
-    return wanted.leaves is None or (host.hostname != wanted.leaves and compute(host, wanted) and limits)
+    other = host.hostname != wanted.leaves and host.hostname not in wanted.avoids
+    return wanted.leaves is None or (other and compute(host, wanted) and limits)
 
 
 def cpu(host: Host, wanted: Wanted) -> bool:

@@ -140,9 +140,22 @@ async def switch(connection: AsyncConnection, uuid: str, move: Move, now: dateti
     return await containers.update(connection, uuid, expect, values, now)
 
 
-async def give_up(connection: AsyncConnection, operation: Operation, reason: str, now: datetime) -> bool:
+async def hand_back(connection: AsyncConnection, operation: Operation, worker: str, move: Move, now: datetime) -> bool:
+    """The target could not make the container and has nothing of it: it is the source's again, as at the beginning, and
+    the move waits for another target. False when ``worker`` no longer holds it."""
+    if not await hand_over(connection, operation, worker, NOWHERE, move):
+        return False
+    expect = {"host": operation.host, "task_state": Task.EVACUATING}
+    values = {"host": move.source, "container_id": move.engine_id, "started_at": None, "status_detail": None}
+    return await containers.update(connection, operation.container_uuid, expect, values, now)
+
+
+async def give_up(
+    connection: AsyncConnection, operation: Operation, reason: str, now: datetime, deadline: datetime
+) -> bool:
     """A move whose container is still its source's ends, and the row is as it was; False when it is so no longer. One
-    that has been passed on since it was read is left alone."""
+    that has been passed on since it was read is left alone. A source that is alive and has let the container go already
+    makes it anew, until ``deadline``."""
     move = Move.of(operation.params)
     await containers.lock(connection, operation.container_uuid)
     same = table.update().where(_c.id == operation.id, _c.host == operation.host).values(host=operation.host)
@@ -152,8 +165,25 @@ async def give_up(connection: AsyncConnection, operation: Operation, reason: str
         return False
     await operations.add_event(connection, operation.id, "give_up", started=now, finished=now, error=reason)
     expect = {"host": move.source, "task_state": Task.EVACUATING}
-    values = {"status": move.status, "task_state": None}
-    return await containers.update(connection, operation.container_uuid, expect, values, now)
+    if not (move.drain and move.failed):
+        values: dict[str, Any] = {"status": move.status, "task_state": None}
+        return await containers.update(connection, operation.container_uuid, expect, values, now)
+    values = {"status": Status.REBUILDING, "task_state": Task.REBUILDING}
+    if not await containers.update(connection, operation.container_uuid, expect, values, now):
+        return False
+    await operations.insert(
+        connection,
+        container_uuid=operation.container_uuid,
+        kind=Kind.REBUILD,
+        host=move.source,
+        request_id=operation.request_id,
+        user_id=operation.user_id,
+        project_id=operation.project_id,
+        params={"run": move.run, "healing": True},
+        now=now,
+        deadline=deadline,
+    )
+    return True
 
 
 async def last_errors(connection: AsyncConnection, host: str) -> Mapping[str, str]:

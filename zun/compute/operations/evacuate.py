@@ -13,10 +13,11 @@ from zun.compute.holdings import engine, volumes
 from zun.compute.holdings.allocation import claim_here
 from zun.compute.operations import common
 from zun.compute.work import Outcome, Work
-from zun.domain.errors import EngineNotFound
-from zun.domain.moving import Move
+from zun.domain.errors import EngineNotFound, ZunError
+from zun.domain.moving import TARGETS, Move, elsewhere
 from zun.domain.operation import Kind
-from zun.store import operations
+from zun.domain.service import COMPUTE, is_up
+from zun.store import operations, services
 
 LOG = logging.getLogger(__name__)
 
@@ -37,11 +38,15 @@ async def _leave(work: Work, move: Move) -> Outcome:
     async with work.journal.step("stop"):
         with contextlib.suppress(EngineNotFound):
             await work.node.runtime.stop(work.uuid, STOP_SECONDS)
+    await _clear(work)
+    return Outcome(hand_over=move)
+
+
+async def _clear(work: Work) -> None:
     async with work.journal.step("release_engine"), work.node.network.leaving(work.uuid):
         await engine.Engine().release(work)
     async with work.journal.step("release_volumes"):
         await volumes.VolumeMounts().release(work)
-    return Outcome(hand_over=move)
 
 
 async def _arrive(work: Work, move: Move) -> Outcome:
@@ -67,14 +72,44 @@ async def _note(work: Work, move: Move) -> None:
 
 
 async def fail(work: Work, error: Exception) -> Outcome:
-    """What could not leave stays and is started again; what could not be made on the target is ``Error``, and may be
-    rebuilt there."""
+    """What could not leave stays and is started again. What could not be made on the target goes to another one, if
+    there is any and not too many were tried; else it is ``Error``, and may be rebuilt there."""
     move = Move.of(work.params)
     if work.node.host == move.source:
         return await _stay(work, move, error)
+    if len(move.failed) + 1 < TARGETS and await _others(work, move) and await _given_back(work):
+        LOG.warning("action=evacuate container=%s result=elsewhere reason=%s", work.uuid, common.reason_of(error))
+        return Outcome(hand_over=elsewhere(move, work.node.host))
     outcome = await common.undo(work, error)
     outcome.values.pop("host", None)
+    if move.failed:
+        outcome.values["status_reason"] = f"Tried on {len(move.failed) + 1} hosts: {outcome.error}"
     return outcome
+
+
+async def _others(work: Work, move: Move) -> bool:
+    """Is there a host that could be asked, and was not yet?"""
+    node = work.node
+    async with node.db.read() as connection:
+        agents = await services.list_all(connection, COMPUTE)
+    asked = {move.source, node.host, *move.failed}
+    return any(
+        agent["host"] not in asked
+        and not agent["disabled"]
+        and is_up(agent, node.clock.now(), node.conf.service_down_time)
+        for agent in agents
+    )
+
+
+async def _given_back(work: Work) -> bool:
+    """Nothing of it is on this host any more; ports, and the claim until another is made, stay the container's. False
+    when it cannot be told."""
+    try:
+        await _clear(work)
+    except ZunError as fault:
+        LOG.warning("action=evacuate container=%s result=not given back reason=%s", work.uuid, fault.message)
+        return False
+    return True
 
 
 async def _stay(work: Work, move: Move, error: Exception) -> Outcome:
