@@ -11,6 +11,8 @@ import sqlalchemy as sa
 
 from tests.support.simulated_hosts import SimulatedHost, SimulatedHosts, simulated_hosts
 from tests.support.wait import eventually
+from zun.compute.operations import common
+from zun.compute.work import Outcome, Work
 from zun.store.database import DatabaseUnavailable
 from zun.store.tables import services
 
@@ -113,3 +115,40 @@ async def test_the_next_process_knows_what_was_stopped(cloud: SimulatedHosts) ->
 
 async def _states_are(host: SimulatedHost, uuid: str, state: str) -> bool:
     return await _states(host, uuid) == [state]
+
+
+@pytest.mark.parametrize("reads", ["before it is stopped", "after it was stopped"])
+async def test_what_is_being_made_when_the_node_is_cut_off_runs_when_it_is_back(
+    cloud: SimulatedHosts, monkeypatch: pytest.MonkeyPatch, reads: str
+) -> None:
+    cut, host, uuids = Cut(cloud["a"]), cloud["a"], list[str]()
+    read_back = common.read_back
+
+    async def stopped() -> bool:
+        return await _states(host, *uuids) == ["exited"]
+
+    async def reading(work: Work) -> Outcome:
+        """What of the create is left happens while the node is cut off."""
+        found = await read_back(work) if reads.startswith("before") else None
+        uuids.append(work.uuid)
+        cut.off = True
+        await eventually(stopped, 60, "the fence has stopped it")
+        return found or await read_back(work)
+
+    monkeypatch.setattr(common, "read_back", reading)
+    body = {"image": "busybox", "command": ["sleep", "9"], "auto_heal": True, "host": "a"}
+    answer = await cloud.http.post("/v1/containers", params={"run": "true"}, json=body)
+    assert answer.status_code == 202, answer.text
+    await eventually(lambda: bool(uuids) and stopped(), 60, "the fence has stopped it")
+    monkeypatch.setattr(common, "read_back", read_back)
+    cut.off = False
+    uuid = str(answer.json()["uuid"])
+
+    async def runs() -> bool:
+        shown = await cloud.show(uuid)
+        return (shown["status"], shown["task_state"]) == ("Running", None) and await _states(host, uuid) == ["running"]
+
+    await eventually(runs, 60, "it runs")
+    assert await cloud.actions(uuid) == ["start", "create"]
+    await eventually(lambda: not (host.folder / "fenced.json").exists(), 60, "nothing is stopped any more")
+    await cloud.truth()

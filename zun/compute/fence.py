@@ -155,22 +155,28 @@ class Fence:
             LOG.warning("action=fence host=%s result=not reopened reason=%s", self._node.host, error.message)
 
     async def _reopen(self) -> None:
-        """What is still this node's is started again; what has moved goes."""
+        """What is still this node's is started again; what has moved goes. What an operation works on, which had begun
+        before the node was cut off, waits for its end."""
         await moved.take_back(self._node)
         started = removed = 0
+        before = set(self._node.fenced)
         for uuid in sorted(self._node.fenced):
             for _ in range(_TRIES):
                 async with self._node.db.read() as connection:
                     row = await containers.get(connection, uuid)
+                if row is not None and row.host == self._node.host and row.task_state is not None:
+                    break
                 if row is None or row.host != self._node.host:
                     await moved.remove(self._node, uuid)
                     removed += 1
-                elif row.task_state is None and row.status in LIVE and row.container_id is not None:
+                elif row.status in LIVE and row.container_id is not None:
                     if not await announce(self._node, row, Kind.START, {}, {}, Task.STARTING):
                         continue
                     started += 1
+                self._put(self._node.fenced - {uuid})
                 break
-            self._put(self._node.fenced - {uuid})
+        if self._node.fenced == before:
+            return
         if removed:
             await moved.forget_mounts(self._node)
         LOG.warning("action=fence host=%s result=open again started=%s removed=%s", self._node.host, started, removed)

@@ -86,11 +86,17 @@ async def read_back(work: Work) -> Outcome:
     values: dict[str, Any] = {"status_reason": None} | observe.values_of(
         observed, dataclasses.replace(work.row, status=Status.CREATING)
     )
+    if values["status"] == Status.STOPPED and work.uuid in work.node.fenced and _starts(work):
+        values["status"] = Status.RUNNING  # it ran until the node was cut off, and is started when that is over
     outcome = Outcome(values)
     if work.params.get("run", True) and (follow_up := observe.ends_by_itself(work.row, values["status"])):
         outcome.follow_up = follow_up
         outcome.follow_up_params = {"force": True}
     return outcome
+
+
+def _starts(work: Work) -> bool:
+    return work.operation.kind in (Kind.START, Kind.REBOOT) or bool(work.params.get("run"))
 
 
 async def undo(work: Work, error: Exception, stages: Sequence[Sequence[Holding]] = STAGES) -> Outcome:
