@@ -259,10 +259,12 @@ async def simulated_hosts(
 
 
 async def _settled(before: set[Any]) -> None:
-    """What an agent that was killed had begun with the database comes to its end before that is closed."""
+    """What an agent that was killed had begun with the database comes to its end before that is closed: a thread of
+    SQLite's that tells a loop which is there no more fails whatever test runs then."""
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     if left:
-        await asyncio.wait(left, timeout=5)
+        _, late = await asyncio.wait(left, timeout=60)
+        assert not late, f"still at work: {late}"
 
 
 @contextlib.contextmanager

@@ -117,3 +117,30 @@ async def test_a_connection_whose_opening_is_cancelled_is_closed(
     gc.collect()
     assert threads
     assert [str(one.message) for one in recwarn] == []
+
+
+async def test_a_database_is_closed_once_the_threads_of_connections_given_up_have_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that told a loop which is closed would fail: "Event loop is closed"."""
+    opening, hold = asyncio.Event(), threading.Event()
+
+    async def slow(connection: Any) -> None:
+        connection._tx.put_nowait((None, hold.wait))  # its thread is busy when it is told to end
+        opening.set()
+        await asyncio.sleep(3600)
+
+    database = Database(f"sqlite:///{tmp_path}/new.sqlite")
+    monkeypatch.setattr(wal, "switch", slow)
+    url = sa.make_url(f"sqlite+aiosqlite:///{tmp_path}/new.sqlite")
+    opened = asyncio.ensure_future(creator(url, {}, [], database._leaving)())
+    await opening.wait()
+    opened.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opened
+    closing = asyncio.ensure_future(database.close())
+    done, _ = await asyncio.wait({closing}, timeout=0.2)
+    assert not done
+    hold.set()
+    await closing
+    assert not database._leaving

@@ -29,6 +29,10 @@ ATTEMPTS = 6
 """How often ``run`` tries one transaction; with its pauses that is about a second and a half at most."""
 
 
+LEAVES = 10.0
+"""Seconds that ``close`` waits for threads whose connection was given up while it was opened."""
+
+
 class DatabaseUnavailable(Unavailable):
     """The database does not answer, or its disk is full."""
 
@@ -50,6 +54,7 @@ class Database:
         self.url = async_url(connection)
         self.is_sqlite = self.url.get_backend_name() == "sqlite"
         self._pool = {"max_overflow": max_overflow, "pool_recycle": recycle_seconds}
+        self._leaving: set[asyncio.Future[Any]] = set()
         self._reader = self._engine(pool_size)
         self._writer = self._engine(1, writer=True) if self.is_sqlite else self._reader
         self._told: list[Callable[[], None]] = []
@@ -72,7 +77,7 @@ class Database:
         if self.is_sqlite:
             # Transactions are ours, not the driver's.
             opened = connect_args(self.url) | {"isolation_level": None}
-            options["async_creator"] = sqlite_thread.creator(self.url, opened, _pragmas(writer=writer))
+            options["async_creator"] = sqlite_thread.creator(self.url, opened, _pragmas(writer=writer), self._leaving)
             options |= {"poolclass": sa.pool.AsyncAdaptedQueuePool, "max_overflow": 0}
         else:
             options["connect_args"] = connect_args(self.url)
@@ -141,6 +146,8 @@ class Database:
         await self._reader.dispose()
         if self._writer is not self._reader:
             await self._writer.dispose()
+        if self._leaving:  # their threads tell the event loop, which has to be there then
+            await asyncio.wait(set(self._leaving), timeout=LEAVES)
 
 
 @asynccontextmanager

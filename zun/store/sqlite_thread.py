@@ -6,6 +6,7 @@ also where nothing was begun. Each trip is a switch of threads there and back, m
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -21,9 +22,10 @@ _ROWS_A_TRIP = 64
 
 
 def creator(
-    url: sa.URL, options: dict[str, Any], pragmas: Sequence[str]
+    url: sa.URL, options: dict[str, Any], pragmas: Sequence[str], leaving: set[asyncio.Future[Any]] | None = None
 ) -> Callable[[], Awaitable[aiosqlite.Connection]]:
     """For ``create_async_engine``'s ``async_creator``. ``options``: of ``sqlite3.connect``, beside the URL's.
+    ``leaving``: gets what tells that a connection's thread has ended whose opener did not wait for it.
 
     A connection is whole, with ``pragmas`` and in the write-ahead log's mode, when SQLAlchemy gets it: what its events
     would do afterwards can be cancelled, and SQLAlchemy then forgets a connection that nobody has closed.
@@ -47,7 +49,10 @@ def creator(
                 await stopped
             raise
         except BaseException:
-            connection.stop()  # who was cancelled does not wait for a thread that may hang
+            # Who was cancelled does not wait for a thread that may hang.
+            if (stopped := connection.stop()) and leaving is not None:
+                leaving.add(stopped)
+                stopped.add_done_callback(leaving.discard)
             raise
         return connection
 
