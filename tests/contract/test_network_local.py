@@ -207,6 +207,28 @@ async def test_released_addresses_are_given_again_lowest_first_s3_5(network: Loc
     await network.release_ports(str(uuid4()))
 
 
+async def test_a_large_network_goes_on_behind_its_highest_address_and_then_fills_its_gaps(
+    make: Callable[..., LocalNetwork], db: Database
+) -> None:
+    network = make(subnet_pool="10.209.0.0/24", subnet_prefix=24)
+    asked = await network.resolve(ADA, [])
+    many = [container() for _ in range(252)]
+    for number, one in enumerate(many, 2):
+        (got,) = await network.ensure_ports(one, asked)
+        assert got.address == f"10.209.0.{number}"
+
+    async def again(*numbers: int) -> list[str]:
+        for number in numbers:
+            await network.release_ports(many[number - 2].uuid)
+        return [(await network.ensure_ports(container(), asked))[0].address for _ in numbers]
+
+    assert await again(200, 150) == ["10.209.0.254", "10.209.0.150"]  # behind the highest, then the lowest there is
+    assert await again(20, 201) == ["10.209.0.20", "10.209.0.200"]  # one of the first is given before all others
+    assert (await network.ensure_ports(container(), asked))[0].address == "10.209.0.201"
+    with pytest.raises(NetworkSetupFailed, match="no free address"):
+        await network.ensure_ports(container(), asked)
+
+
 async def test_full_network_is_told(make: Callable[..., LocalNetwork]) -> None:
     network = make(subnet_pool="10.209.0.0/29", subnet_prefix=29)
     asked = await network.resolve(ADA, [])

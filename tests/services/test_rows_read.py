@@ -1,10 +1,11 @@
-"""Rows that MariaDB reads, by its own count: for a create, and for a minute of a node, as many however many others
-there are."""
+"""Rows that MariaDB reads, by its own count: for a create, an address, and a minute of a node, as many however many
+others there are."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -19,8 +20,10 @@ from zun.compute.image_care import ImageCare
 from zun.compute.inventory import Inventory
 from zun.compute.sync import Sync
 from zun.compute.worker import Worker
+from zun.domain.caller import Caller
 from zun.store import containers, migrate
 from zun.store.clock import DatabaseClock
+from zun.store.tables import local_ports
 
 FEW, MANY = 10, 200
 CREATES = 10
@@ -74,6 +77,31 @@ async def test_rows_read_for_a_create_do_not_grow_with_the_hosts(tmp_path: Path,
     each = (few / CREATES, many / CREATES)
     # A sample of ten hosts reads a few less: it comes upon their end. A look at all reads each more than once.
     assert each[1] - each[0] < (MANY - FEW) / 10, each
+
+
+async def test_rows_read_for_an_address_do_not_grow_with_the_network(tmp_path: Path, mariadb: Server, url: str) -> None:
+    async with make_api(tmp_path, {"database.connection": url}) as api:
+        network = api.parts.network
+        asked = await network.resolve(Caller(user_id="ada", project_id="blue"), [])
+
+        async def give() -> None:
+            for number in range(CREATES):
+                assert await network.ensure_ports(container(f"c{number}"), asked)
+
+        async def fill(numbers: range) -> None:
+            rows = [
+                {"uuid": str(uuid4()), "network_uuid": asked[0].network_id, "device_id": str(uuid4()), "position": 0}
+                | {"number": number, "address": str(number), "mac": str(number)}
+                for number in numbers
+            ]
+            async with api.parts.db.write() as connection:
+                await connection.execute(local_ports.insert(), rows)
+
+        await fill(range(2, 150))
+        few = await rows_read(mariadb, give)
+        await fill(range(150 + CREATES, 3000))
+        many = await rows_read(mariadb, give)
+    assert many <= few * 1.1, (few, many)
 
 
 async def test_rows_read_in_a_nodes_minute_do_not_grow_with_the_others(

@@ -194,8 +194,9 @@ class LocalNetwork(PluggedByEngine):
             if await store.address_taken(connection, network["uuid"], number):
                 raise NetworkSetupFailed(f"Address {one.v4_fixed_ip} is in use on network {network['uuid']}.")
         else:
-            number = await store.lowest_free(connection, network["uuid"], _FIRST)
-            if number >= subnet.num_addresses - 1:
+            end = subnet.num_addresses - 1
+            number = await store.free_number(connection, network["uuid"], _FIRST, end)
+            if number >= end:
                 raise NetworkSetupFailed(f"Network {network['uuid']} ({subnet}) has no free address left.")
         address = subnet[number]
         port = {
