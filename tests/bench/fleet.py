@@ -9,10 +9,12 @@ import argparse
 import asyncio
 import itertools
 import os
+import signal
 import time
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import httpx
 
@@ -28,15 +30,35 @@ IDLE = 60.0
 """Seconds over which the reads of an idle fleet are counted."""
 
 
+class Point(NamedTuple):
+    """What is seen at one moment: ``at`` seconds since the first create."""
+
+    at: float
+    accepted: int
+    running: int
+    cpu: float
+    """Seconds that zun-api has used."""
+    rows: int
+    """That the database has read, for whomever."""
+
+
 @dataclass
 class Curves:
-    """Of the creates: (seconds since the first, how many so far)."""
+    """Of the creates."""
 
-    scheduled: list[tuple[float, int]] = field(default_factory=list)
-    running: list[tuple[float, int]] = field(default_factory=list)
+    points: list[Point] = field(default_factory=list)
     answers: list[float] = field(default_factory=list)
     """Seconds of each POST."""
     refused: int = 0
+
+    def of(self, name: str, over: str = "at") -> list[tuple[float, int]]:
+        """One value of the points over another."""
+        return [(getattr(point, over), getattr(point, name)) for point in self.points]
+
+    def spent(self, name: str) -> tuple[float, float]:
+        """How much of ``name`` a container needed among the first tenth and among the last tenth of them."""
+        curve, tenth = self.of("accepted", over=name), self.points[-1].accepted / 10
+        return _seconds(curve, 0, tenth) / tenth, _seconds(curve, tenth * 9, tenth * 10) / tenth
 
 
 async def reads_per_node(cloud: Fleet) -> float:
@@ -59,17 +81,19 @@ async def create_all(cloud: Fleet, containers: int, rate: float) -> Curves:
             for number in range(containers):
                 await asyncio.sleep(max(0.0, begin + number / rate - time.monotonic()))
                 await at_once.acquire()
-                group.create_task(_create(client, curves, at_once))
+                token = cloud.tokens[number % len(cloud.tokens)]
+                group.create_task(_create(client, token, curves, at_once))
         await watching
     finally:
         watching.cancel()
     return curves
 
 
-async def _create(client: httpx.AsyncClient, curves: Curves, at_once: asyncio.Semaphore) -> None:
+async def _create(client: httpx.AsyncClient, token: str, curves: Curves, at_once: asyncio.Semaphore) -> None:
     begin = time.monotonic()
     try:
-        answer = await client.post("/v1/containers", params={"run": "true"}, json=BODY)
+        headers = {"X-Auth-Token": token}
+        answer = await client.post("/v1/containers", params={"run": "true"}, json=BODY, headers=headers)
         curves.refused += answer.status_code != 202
     except httpx.TransportError:
         curves.refused += 1
@@ -81,14 +105,17 @@ async def _create(client: httpx.AsyncClient, curves: Curves, at_once: asyncio.Se
 async def _watch(cloud: Fleet, curves: Curves, begin: float, wanted: int) -> None:
     """Ends when all that were accepted run. Raises AssertionError when nothing moves for two minutes."""
     moved = time.monotonic()
+    cpu, read = cloud.api_cpu(), await asyncio.to_thread(cloud.rows_read)
     for turn in itertools.count(1):
         await asyncio.sleep(max(0.0, begin + turn * LOOK - time.monotonic()))
         running = await asyncio.to_thread(cloud.running)
         now = time.monotonic()
-        if not curves.running or running != curves.running[-1][1]:
+        if not curves.points or running != curves.points[-1].running:
             moved = now
-        curves.scheduled.append((now - begin, len(curves.answers) - curves.refused))
-        curves.running.append((now - begin, running))
+        rows = await asyncio.to_thread(cloud.rows_read)
+        curves.points.append(
+            Point(now - begin, len(curves.answers) - curves.refused, running, cloud.api_cpu() - cpu, rows - read)
+        )
         if len(curves.answers) == wanted and running >= wanted - curves.refused:
             return
         assert now - moved < 120, f"{running} of {len(curves.answers) - curves.refused} run, and no more come"
@@ -168,19 +195,26 @@ async def measure(nodes: int, containers: int, rate: float, picture: Path | None
         print(f"{nodes} nodes after {time.monotonic() - begin:.0f} s", flush=True)
         reads_all = await reads_per_node(cloud)
         curves = await create_all(cloud, containers, rate)
-        print(f"{curves.running[-1][1]} containers after {curves.running[-1][0]:.0f} s", flush=True)
-        reads_full = await reads_per_node(cloud)
+        print(f"{curves.points[-1].running} containers after {curves.points[-1].at:.0f} s", flush=True)
+        reads_full, memory = await reads_per_node(cloud), cloud.memory()
         took, slowest, failed = await reconnect(cloud)
     if picture is not None:
         from tests.bench.fleet_curves import draw  # matplotlib is there for benches only
 
-        draw(picture, curves.scheduled, curves.running, nodes)
-    share = last_tenth_over_first(curves.running)
-    scheduled = last_tenth_over_first(curves.scheduled)
+        draw(picture, curves.of("accepted"), curves.of("running"), nodes)
+    share = last_tenth_over_first(curves.of("running"))
+    scheduled = last_tenth_over_first(curves.of("accepted"))
+    cpu, rows = curves.spent("cpu"), curves.spent("rows")
     growth = reads_all / reads_few
     median, p99 = percentile(curves.answers, 0.5) * 1000, percentile(curves.answers, 0.99) * 1000
     return [
         Figure(f"POST to 202 on {nodes} nodes, median / p99", f"{median:.0f} / {p99:.0f} ms", "", met=True),
+        Figure("creates a second, all in all", f"{containers / curves.points[-1].at:.1f}", "", met=True),
+        Figure(
+            "CPU of zun-api a create, first / last tenth", f"{cpu[0] * 1e3:.1f} / {cpu[1] * 1e3:.1f} ms", "", met=True
+        ),
+        Figure("rows read a create, first / last tenth", f"{rows[0]:.0f} / {rows[1]:.0f}", "", met=True),
+        Figure(f"memory of {nodes} agents, MiB each", f"{memory / nodes:.1f}", "", met=True),
         Figure("creates refused", str(curves.refused), "0", curves.refused == 0),
         Figure("scheduled: last tenth's rate over first's", f"{scheduled:.2f}", "≥ 0.8", scheduled >= 0.8),
         Figure("running: last tenth's rate over first's", f"{share:.2f}", "≥ 0.8", share >= 0.8),
@@ -206,6 +240,7 @@ def main() -> None:
     parser.add_argument("--rate", type=float, default=20.0, help="creates a second (20)")
     parser.add_argument("--draw", type=Path, help="write the curves to this file (.svg, .png)")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # all that was started is ended then, too
     nodes = chosen.nodes or (100 if chosen.quick else 1000)
     containers = chosen.containers or (2000 if chosen.quick else 100_000)
     show(asyncio.run(measure(nodes, containers, chosen.rate, chosen.draw)))

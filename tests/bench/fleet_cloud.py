@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 import httpx
+import psutil
 
 from tests.support import db_servers
 from tests.support.live import ZUN, Live
@@ -20,6 +21,9 @@ from tests.support.plain_http import PLAIN
 from tests.support.rabbit import Rabbit
 from tests.support.wait import wait_until
 
+_AGAIN = 200
+PROJECTS = 20
+"""A cloud of a thousand nodes has many; all of one would queue for its quota's row."""
 _READS = "'Handler_read_first', 'Handler_read_key', 'Handler_read_last', 'Handler_read_next', 'Handler_read_prev',"
 _READS += " 'Handler_read_rnd', 'Handler_read_rnd_next'"
 
@@ -51,6 +55,8 @@ class Fleet:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.count = 0
+        self._ran = (0, 0)
+        """Id of the last container of which all before run, and how many these are."""
         self._stack = contextlib.ExitStack()
         self._nodes: list[subprocess.Popen[str]] = []
         with contextlib.ExitStack() as stack:
@@ -62,16 +68,16 @@ class Fleet:
             self.rabbit.start()
             self.product = Live(folder / "product", self._options())
             self._run("zun-db-manage", "--config-file", str(self.product.state.conf_file), "upgrade")
-            self.token = self.product.token("admin", "admin")
+            self.tokens = [self.product.token(f"project-{number}", "admin") for number in range(PROJECTS)]
             self._start_api(stack)
             self._stack = stack.pop_all()
 
     def _options(self) -> dict[str, dict[str, str]]:
-        """One network holds all containers; nothing but what is measured is limited."""
+        """Each project has a network with room for all; nothing but what is measured is limited."""
         return {
             "DEFAULT": {"transport_url": self.rabbit.url(), "log_file": "", "default_log_levels": "zun=WARNING"},
             "database": {"connection": self.database.create_database("fleet"), "max_pool_size": "1"},
-            "local": {"subnet_pool": "10.0.0.0/8", "subnet_prefix": "12"},
+            "local": {"subnet_pool": "10.0.0.0/8", "subnet_prefix": "16"},
             "quota": {"containers": "-1", "cpu": "-1", "memory": "-1", "disk": "-1"},
         }
 
@@ -88,6 +94,7 @@ class Fleet:
         command = [str(ZUN.with_name("zun-api")), "--config-file", str(self.product.state.conf_file)]
         with self._log("zun-api") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
+        self.api = psutil.Process(process.pid)
         stack.callback(_end, process)
 
         def answers() -> bool:
@@ -125,8 +132,8 @@ class Fleet:
     # -- what is seen from outside --------------------------------------------------------------------
 
     def client(self, timeout: float = 60.0) -> httpx.AsyncClient:
-        """Of the administrator."""
-        headers = {"X-Auth-Token": self.token, "OpenStack-API-Version": "container 1.40"}
+        """Of the first project; others' tokens are in ``tokens``."""
+        headers = {"X-Auth-Token": self.tokens[0], "OpenStack-API-Version": "container 1.40"}
         return httpx.AsyncClient(base_url=self.product.url, headers=headers, verify=PLAIN, timeout=timeout)
 
     def rows_read(self) -> int:
@@ -134,9 +141,27 @@ class Fleet:
         rows = self.database.sql(f"SHOW GLOBAL STATUS WHERE Variable_name IN ({_READS})")
         return sum(int(value) for _, value in rows)
 
+    def api_cpu(self) -> float:
+        """Seconds that zun-api has used."""
+        times = self.api.cpu_times()
+        return float(times.user + times.system)
+
+    def memory(self) -> float:
+        """MiB of all agents: what each process has for itself, and its share of the rest."""
+        return sum(psutil.Process(one.pid).memory_full_info().pss for one in self._nodes) / 2**20
+
     def running(self) -> int:
-        """Containers whose node says that they run."""
-        return int(self.database.sql("SELECT count(*) FROM fleet.containers WHERE status = 'Running'")[0][0])
+        """Containers whose node says that they run. Those that ran at an earlier look are not read again, but for the
+        latest: rows appear in another order than that of their ids."""
+        last, running = self._ran
+        query = f"SELECT id, status FROM fleet.containers WHERE id > {last} ORDER BY id"
+        rows = [(int(number), status == "Running") for number, status in self.database.sql(query)]
+        for number, runs in rows[:-_AGAIN]:
+            if not runs:
+                break
+            last, running = number, running + 1
+        self._ran = last, running
+        return running + sum(runs for number, runs in rows if number > last)
 
     def listening(self) -> int:
         """Agents that the broker knows."""

@@ -1,4 +1,5 @@
-"""Many nodes in one process: agents on simulated engines, each with its own connections to database and broker.
+"""Many nodes in one process: agents on simulated engines, each with its own connections to database and broker. What
+they share is the process: its event loop, its configuration, and the statements it has compiled.
 
 python -m tests.bench.fleet_nodes ZUN_CONF FIRST COUNT   -> prints ``ready`` once all work; ends with SIGTERM.
 """
@@ -11,6 +12,7 @@ import sys
 from typing import Any
 
 import uvloop
+from sqlalchemy.util import LRUCache
 
 from zun import conf as configuration
 from zun import wiring
@@ -35,6 +37,17 @@ class HostOptions:
         return self._conf[name]
 
 
+class OneCache(LRUCache[Any, Any]):
+    """Statements as text, for all nodes of this process: each would compile the same ones. The key without the
+    dialect, which is one object a connection pool and the same for all."""
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(key[1:], default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key[1:], value)
+
+
 def host_name(number: int) -> str:
     """Of the node so numbered."""
     return f"node-{number:05}"
@@ -56,9 +69,12 @@ async def main(file: str, first: int, count: int) -> None:
         if not waiting:
             print("ready", flush=True)
 
+    statements = OneCache(500)
+
     async def node(host: str) -> None:
         await starting.acquire()
         async with build(HostOptions(conf, host)) as parts:
+            parts.db._reader.sync_engine._compiled_cache = statements
             await wiring.run_agent(parts, Vitals(), lambda: began(host))
 
     nodes = [asyncio.create_task(node(host), name=host) for host in sorted(waiting)]
