@@ -25,7 +25,7 @@ REASON = "drain"
 LOOK = 1.0
 """Seconds between looks whether something of the node has changed."""
 STEP = 10.0
-"""Seconds after which it is looked at whole though nothing has: moves that wait for a target may find one."""
+"""Seconds after which it is looked at whole though nothing has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,8 @@ class Drain:
     _owner: str = field(default_factory=lambda: str(uuid4()))
     _tried: set[str] = field(default_factory=set)
     _seen: set[str] = field(default_factory=set)
+    _placing: bool = False
+    """Did moves wait for their target?"""
 
     async def run(self, seconds: float) -> Report:
         """Until the node is empty, or nothing more can be moved, or the time is over. Raises ZunServiceNotFound,
@@ -81,7 +83,8 @@ class Drain:
             report = await self.step()
             if report.over or clock.monotonic() >= end:
                 return report
-            await self._wait(before, min(end, clock.monotonic() + STEP))
+            # A move that waits for its target may be given one as soon as its lease, or its pause, is over.
+            await self._wait(before, min(end, clock.monotonic() + (LOOK if self._placing else STEP)))
 
     async def _wait(self, before: tuple[int, int], until: float) -> None:
         """For something to change, or for the time to be over."""
@@ -99,6 +102,7 @@ class Drain:
         """Begin what can be begun, give targets to what waits for one; what is on the node then."""
         async with self.tools.db.read() as connection:
             found, going = await store.of_host(connection, self.host), await store.under_way(connection, self.host)
+        self._placing = any(move.host == NOWHERE for move in going.values())
         for row, mappings in found:
             self._seen.add(row.uuid)
             await self._move(row, mappings, going.get(row.uuid))
