@@ -1,6 +1,6 @@
 """/metrics of a process, in Prometheus' text format, and its /healthcheck, on a listener of their own: not the API's.
 
-Answered in threads, so that a slow reader keeps nobody waiting.
+Answered in threads, so that a slow reader keeps nobody waiting, and none for ever.
 """
 
 from __future__ import annotations
@@ -8,17 +8,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
+import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
+from wsgiref.simple_server import WSGIServer
 
 from prometheus_client import Gauge, start_http_server
 
+from zun import open_files
 from zun.conf import ConfigError
 from zun.domain.vitals import Vitals
 
 LOG = logging.getLogger(__name__)
 
 Process = Literal["api", "compute", "proxy", "cni"]
+
+_CLIENT_SECONDS = 10.0
+"""Longest silence of a client."""
+_PAUSE = 0.2
+"""Seconds until a client is taken for whom there was no file: the server's own loop would try without one."""
 
 _TASKS = Gauge("zun_tasks", "Tasks of the event loop now.")
 
@@ -36,6 +46,7 @@ def serving(conf: Any, process: Process, vitals: Vitals | None = None) -> Iterat
         return
     try:
         server, thread = start_http_server(port, address)
+        _bound(server)
         if vitals is not None:
             server.set_app(_with_health(server.get_app(), vitals))
     except OSError as error:
@@ -50,6 +61,32 @@ def serving(conf: Any, process: Process, vitals: Vitals | None = None) -> Iterat
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _bound(server: WSGIServer) -> None:
+    """Silent clients are given up; those for whom there is no file wait, and nothing spins meanwhile."""
+    accept = server.get_request
+
+    def get_request() -> tuple[socket.socket, Any]:
+        try:
+            link, peer = accept()
+        except OSError as error:
+            if error.errno in open_files.EXHAUSTED:
+                time.sleep(_PAUSE)  # in the server's own thread
+            raise
+        if open_files.kept_back(link.fileno()):
+            link.close()
+            raise ConnectionAbortedError("no room for another client")
+        link.settimeout(_CLIENT_SECONDS)
+        return link, peer
+
+    server.get_request = get_request  # type: ignore[method-assign]
+    server.handle_error = _dropped  # type: ignore[method-assign, assignment]
+
+
+def _dropped(request: Any, peer: Any) -> None:
+    """Of the connection, not of the answer: that is told by who makes it."""
+    LOG.debug("action=metrics peer=%s result=dropped reason=%s", peer, sys.exception())
 
 
 def _with_health(others: Any, vitals: Vitals) -> Callable[..., Iterable[bytes]]:

@@ -16,6 +16,7 @@ import httptools
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from zun import open_files
 from zun.api.faults import error_body
 
 LOG = logging.getLogger(__name__)
@@ -42,6 +43,8 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._set_alarm()
+        if open_files.kept_back(transport.get_extra_info("socket").fileno()):
+            self._no_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._clear_alarm()
@@ -98,6 +101,12 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.write(_answer(status, text))
         self.transport.close()
 
+    def _no_room(self) -> None:
+        """One client more than the process has files for; told by ``open_files.watch``, not for each."""
+        self._clear_alarm()
+        self.transport.write(_answer(503, "The API has no room for another connection now. Try again later."))
+        self.transport.close()
+
     def _unsupported_upgrade_warning(self) -> None:
         """An offer of another protocol is ignored, as HTTP allows; nothing worth a line in the log."""
 
@@ -124,7 +133,8 @@ class BoundedHttp(HttpToolsProtocol):
 
 def _answer(status: int, text: str) -> bytes:
     request_id = f"req-{uuid4()}"
-    LOG.info("action=request operation=unread status=%d request_id=%s reason=%s", status, request_id, text)
+    level = logging.DEBUG if status == HTTPStatus.SERVICE_UNAVAILABLE else logging.INFO
+    LOG.log(level, "action=request operation=unread status=%d request_id=%s reason=%s", status, request_id, text)
     slugs = {408: "request-timeout", 431: "request-header-fields-too-large"}
     content = orjson.dumps(error_body(status, slugs.get(status, ""), text, text))
     head = [

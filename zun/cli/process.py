@@ -9,6 +9,7 @@ import resource
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from zun import open_files
 from zun.cli import systemd
 from zun.domain.vitals import Vitals
 
@@ -63,12 +64,16 @@ def _run(
 
     async def watched() -> None:
         vitals = Vitals()
-        watching = asyncio.create_task(systemd.watch(vitals), name="health")
+        watching = [
+            asyncio.create_task(systemd.watch(vitals), name="health"),
+            asyncio.create_task(open_files.watch(), name="open-files"),
+        ]
         try:
             await main(started, vitals)
         finally:
-            watching.cancel()
-            await asyncio.gather(watching, return_exceptions=True)
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)
 
     set_up_logs(conf)
     allow_connections()

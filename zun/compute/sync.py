@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from zun.compute import moved
 from zun.compute.node import LONGEST_ROUND, Node
@@ -25,6 +26,8 @@ LOG = logging.getLogger(__name__)
 
 BATCH = 16
 """Containers looked at side by side."""
+PATIENCE = 5.0
+"""Seconds that a round waits for one batch of looks; what takes longer ends by itself, and holds up nobody else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +89,22 @@ class Sync:
         self._claims = Lasting(node.clock, grace)
         self._others: frozenset[str] = frozenset()
         """Consumers on our provider that are another service's (Nova's, on a shared host)."""
+        self._late: dict[str, asyncio.Task[bool | None]] = {}
+        """Looks and removals that outlasted their round: the engine does not answer about these containers."""
 
     def soon(self) -> None:
         self._now.set()
 
     async def run(self) -> None:
+        try:
+            await self._rounds()
+        finally:
+            late = list(self._late.values())
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+
+    async def _rounds(self) -> None:
         asked = self._node.conf.sync_container_state_interval
         interval = None if asked < 0 else float(asked or 60)
         again = 1.0
@@ -139,14 +153,30 @@ class Sync:
         """Side by side, a few at a time; one that cannot be looked at holds up nobody, an engine that fails for a
         whole batch ends the look."""
         changed = 0
+        uuids = [uuid for uuid in uuids if uuid not in self._late]
         for start in range(0, len(uuids), BATCH):
             batch = uuids[start : start + BATCH]
-            results = await asyncio.gather(*(self._guarded(uuid, refresh(self._node, uuid)) for uuid in batch))
+            results = await self._beside({uuid: refresh(self._node, uuid) for uuid in batch})
             changed += sum(bool(result) for result in results)
             if len(batch) == BATCH and all(result is None for result in results):
                 LOG.warning("action=sync result=look given up left=%s", len(uuids) - start - BATCH)
                 break
         return changed
+
+    async def _beside(self, works: Mapping[str, Coroutine[Any, Any, bool]]) -> Sequence[bool | None]:
+        """The results, by container, of what ends within ``PATIENCE``. What does not goes on without this round, and
+        is not begun again until it has ended: each call of the engine has a deadline of its own."""
+        tasks = {uuid: asyncio.create_task(self._guarded(uuid, work)) for uuid, work in works.items()}
+        if not tasks:
+            return []
+        self._late |= tasks
+        for uuid, task in tasks.items():
+            task.add_done_callback(lambda _, uuid=uuid: self._late.pop(uuid, None))  # type: ignore[misc]
+        done, late = await asyncio.wait(tasks.values(), timeout=PATIENCE)
+        if late:
+            silent = [uuid for uuid, task in tasks.items() if task in late]
+            LOG.warning("action=sync result=no answer yet containers=%s", ",".join(silent))
+        return [task.result() for task in done]
 
     async def _guarded(self, uuid: str, work: Awaitable[bool]) -> bool | None:
         """The result; None when it failed, which is told and is of this container only."""
@@ -167,7 +197,8 @@ class Sync:
         """Ours, no row that knows it, no operation, and so for some time: removed with all it holds. The row
         of one the engine finished making after its create had been given up says that nothing was made."""
         due = self._suspects.of(frozenset(orphans) - await self._unfinished())
-        return sum([bool(await self._guarded(uuid, remove_orphan(self._node, uuid))) for uuid in due])
+        removals = {uuid: remove_orphan(self._node, uuid) for uuid in due if uuid not in self._late}
+        return sum(map(bool, await self._beside(removals)))
 
     async def _release_claims(self, known: set[str]) -> int:
         """Allocations on this node's provider, and its CPUs, whose container is gone, and so for some time."""

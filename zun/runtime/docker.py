@@ -91,9 +91,8 @@ class DockerRuntime:
     async def stats(self, uuid: str) -> Stats:
         # Docker takes two samples a second apart; a single one would have no CPU figure.
         params = {"stream": "false", "one-shot": "false"}
-        found = docker_facts.stats(
-            await self._client.call("GET", f"containers/{self._name(uuid)}/stats", params=params)
-        )
+        sample = await self._client.call("GET", f"containers/{self._name(uuid)}/stats", params=params, empty=True)
+        found = docker_facts.stats(sample or {})  # empty of one that is removed between the samples
         if found is None:
             raise EngineConflict(f"Container {uuid} is not running")
         return found

@@ -139,8 +139,9 @@ class DockerClient:
         headers: Mapping[str, str] | None = None,
         extra: float = 0.0,
         plugs: bool = False,
+        empty: bool = False,
     ) -> Any:
-        """One request and its JSON answer (None if empty). ``extra``: seconds the engine may rightly take beyond the
+        """One request and its JSON answer (None if empty, which only a GET with ``empty`` may be). ``extra``: seconds the engine may rightly take beyond the
         configured deadline; ``plugs``: its network plug-in has a part in it, and may take its own. Raises the port's
         errors; PluginSilent where the engine seems to wait for the plug-in."""
         docker = await self._ready()
@@ -154,6 +155,8 @@ class DockerClient:
                     response,
                 ):
                     raw = await response.read()
+                if method == "GET" and not empty and not raw.strip():
+                    raise ValueError("it is empty")  # as those are whose engine ends meanwhile
                 answer = json.loads(raw) if raw.strip() else None
         except EngineUnreachable as error:
             if not self.plugging or not (plugs or thing in self._held) or not await self._waits(error):

@@ -82,7 +82,10 @@ class Database:
         else:
             options["connect_args"] = connect_args(self.url)
             options |= {"pool_pre_ping": True, "isolation_level": "READ COMMITTED", **self._pool}
-        return create_async_engine(self.url, **options)
+        engine = create_async_engine(self.url, **options)
+        if not self.is_sqlite:
+            _leave_read_only_servers(engine)
+        return engine
 
     @asynccontextmanager
     async def read(self) -> AsyncIterator[AsyncConnection]:
@@ -173,7 +176,8 @@ class _translated:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, Exception):
             return
-        if faults.given_up(error) or (self._before_commit and faults.connection_lost(error)):
+        lost = self._before_commit and faults.connection_lost(error) and not faults.read_only(error)
+        if faults.given_up(error) or lost:
             raise TransactionLost(f"The database gave the transaction up: {faults.reason(error)}") from error
         if isinstance(error, NoAnswer) or faults.unavailable(error):
             raise DatabaseUnavailable(f"The database does not answer: {faults.reason(error)}") from error
@@ -186,6 +190,15 @@ def _pragmas(*, writer: bool) -> list[str]:
         f"busy_timeout={SQLITE_WAITS * 1000}",
     ]
     return found if writer else [*found, "query_only=ON"]
+
+
+def _leave_read_only_servers(engine: AsyncEngine) -> None:
+    @sa.event.listens_for(engine.sync_engine, "handle_error")
+    def on_error(context: sa.engine.ExceptionContext) -> None:
+        # Connections outlive a failover with a server that was the primary one: writes would be refused, and reads be
+        # out of date, for as long as the pool keeps them.
+        if context.sqlalchemy_exception is not None and faults.read_only(context.sqlalchemy_exception):
+            context.is_disconnect = True
 
 
 def _begin_at_once(engine: AsyncEngine) -> None:

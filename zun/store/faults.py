@@ -19,6 +19,9 @@ _REFUSING_SQLSTATES = frozenset({"25006", "53100", "53200", "57P01", "57P02", "5
 _REFUSING_CODES = frozenset({1021, 1036, 1041, 1114, 1290, 1792, 1836})
 """MariaDB: disk full, table read only, out of memory, table full, server read only, transaction read only."""
 
+_READ_ONLY_SQLSTATES = frozenset({"25006"})
+_READ_ONLY_CODES = frozenset({1290, 1792, 1836})
+
 _OUTSIDE = (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.TimeoutError, ConnectionError)
 
 
@@ -40,6 +43,11 @@ def unavailable(error: Exception) -> bool:
     if connection_lost(error):
         return True
     return _sqlstate(error) in _REFUSING_SQLSTATES or _code(error) in _REFUSING_CODES
+
+
+def read_only(error: Exception) -> bool:
+    """Does this server, or this session with it, take no writes? After a failover another one may."""
+    return _sqlstate(error) in _READ_ONLY_SQLSTATES or _code(error) in _READ_ONLY_CODES
 
 
 def reason(error: Exception) -> str:
