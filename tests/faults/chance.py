@@ -63,6 +63,25 @@ _REFUSALS = frozenset({404, 409, 503, 504})
 """Of a product whose parts fail; never 500."""
 
 
+def second_network(product: Product) -> str:
+    """One more network, which every project may use; its id."""
+    ident, pool = str(uuid4()), IPv4Network(product._subnet.cidr)
+    subnet = list(pool.subnets(new_prefix=pool.prefixlen + 2))[-1]
+    now = time.strftime("%Y-%m-%d %H:%M:%S.000000", time.gmtime())
+    values = (ident, str(uuid4()), "second", "", True, str(subnet), str(subnet[1]), False, now)
+    with contextlib.closing(_database(product)) as connection, connection:
+        connection.execute(
+            "INSERT INTO local_networks (uuid, subnet_uuid, name, project_id, shared, cidr, gateway, is_default,"
+            " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            values,
+        )
+    return ident
+
+
+def _database(product: Product) -> sqlite3.Connection:
+    return sqlite3.connect(product.state.root / "zun.sqlite", timeout=60)
+
+
 class Driven:
     """One product for many sequences; each ends with ``settle`` and ``clear``."""
 
@@ -86,7 +105,7 @@ class Driven:
         self.sound, self.began = 0, time.monotonic()
         self.model: dict[str, str | None] = {}
         self.cloud = self._connect()
-        self.network = self._second_network()
+        self.network = second_network(self.product)
 
     def _connect(self) -> Cloud:
         """A client for the process of now."""
@@ -94,23 +113,6 @@ class Driven:
         cloud = Cloud(self.product, self.image)
         cloud.http.timeout = httpx.Timeout(_ANSWER)
         return cloud
-
-    def _second_network(self) -> str:
-        """One more network, which every project may use."""
-        ident, pool = str(uuid4()), IPv4Network(self.product._subnet.cidr)
-        subnet = list(pool.subnets(new_prefix=pool.prefixlen + 2))[-1]
-        now = time.strftime("%Y-%m-%d %H:%M:%S.000000", time.gmtime())
-        values = (ident, str(uuid4()), "second", "", True, str(subnet), str(subnet[1]), False, now)
-        with contextlib.closing(self._database()) as connection, connection:
-            connection.execute(
-                "INSERT INTO local_networks (uuid, subnet_uuid, name, project_id, shared, cidr, gateway, is_default,"
-                " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                values,
-            )
-        return ident
-
-    def _database(self) -> sqlite3.Connection:
-        return sqlite3.connect(self.product.state.root / "zun.sqlite", timeout=60)
 
     def close(self) -> None:
         try:
@@ -236,7 +238,7 @@ class Driven:
 
     def _locked(self) -> None:
         """As by another process that writes for long."""
-        with contextlib.closing(self._database()) as connection:
+        with contextlib.closing(_database(self.product)) as connection:
             connection.isolation_level = None
             connection.execute("BEGIN IMMEDIATE")
             threading.Event().wait(LOCKED)

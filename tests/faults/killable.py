@@ -2,7 +2,9 @@
 
 Points of an operation are its steps (``before:<step>``, ``after:<step>``), ``claimed`` (the node took the operation),
 ``before:end`` and ``after:end`` (the transaction that ends it); of the API: ``scheduled`` (allocation taken, nothing
-written) and ``recorded`` (row and operation written, nobody told). The trap goes off once: it leaves a mark beside.
+written) and ``recorded`` (row and operation written, nobody told); of a resize ``before:engine`` and ``after:engine``
+(kind ``update``). The trap goes off once: it leaves a mark beside. The first argument may be ``zun-api`` or
+``zun-compute``.
 
 With ZUN_KILL_ORDER=<file> it is another process that is killed, at the point and of the number that the file has:
 ``<kind>:<point> <pid>``. The file goes when that is done.
@@ -15,11 +17,14 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 KIND, _, POINT = os.environ.get("ZUN_KILL_AT", ":").partition(":")
 MARK = Path(os.environ.get("ZUN_KILL_MARK", "/nonexistent"))
+INTERRUPTED_SECONDS = 5
+"""After which a request whose process died is taken for that, instead of 120."""
 ORDER = Path(os.environ.get("ZUN_KILL_ORDER", "/nonexistent"))
 
 
@@ -87,6 +92,7 @@ def arm() -> None:
         while announced:
             trap(announced.pop(), "recorded")
 
+    _arm_resize()
     operations.claim = trapped_claim
     operations.insert = trapped_insert
     Journal.step = trapped_step  # type: ignore[method-assign]
@@ -95,9 +101,30 @@ def arm() -> None:
     Database.write = trapped_transaction  # type: ignore[method-assign]
 
 
+def _arm_resize() -> None:
+    from zun.control import container_exclusive
+    from zun.runtime.docker import DockerRuntime
+
+    container_exclusive.LONGEST = timedelta(seconds=INTERRUPTED_SECONDS)
+    update = DockerRuntime.update
+
+    async def trapped_update(self: DockerRuntime, uuid: str, **limits: Any) -> None:
+        trap("update", "before:engine")
+        await update(self, uuid, **limits)
+        trap("update", "after:engine")
+
+    DockerRuntime.update = trapped_update  # type: ignore[method-assign]
+
+
 if __name__ == "__main__":
     arm()
-    from zun.cli.main import main
+    if sys.argv[1] in ("zun-api", "zun-compute"):
+        from zun.cli import services
 
-    sys.argv[0] = "zun"
-    main()
+        program, sys.argv = sys.argv[1], sys.argv[1:]
+        {"zun-api": services.api, "zun-compute": services.compute}[program]()
+    else:
+        from zun.cli.main import main
+
+        sys.argv[0] = "zun"
+        main()

@@ -17,9 +17,9 @@ from tests.support.product import Product
 from tests.support.wait import wait_until
 
 HEALTHY = 50
-ANSWER_WITHIN = 45
+ANSWER_WITHIN = 35
 """Seconds that one call of the engine may take: longer than anything else here."""
-SOON = 30.0
+SOON = 25.0
 """Seconds in which the others are told: they wait for no call about the hung one."""
 
 

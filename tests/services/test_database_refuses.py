@@ -10,6 +10,7 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -111,6 +112,7 @@ def rig(server: Server, make_product: Callable[[], Product], busybox: str, tmp_p
     )
     try:
         product.start().terminate()  # makes tables and token
+        product.records = partial(server.rows, server.url(name))
         with running("zun-api", product):
             wait_until(lambda: healthy(product), 120, "zun-api answers")
             with running("zun-compute", product):

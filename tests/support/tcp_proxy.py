@@ -31,6 +31,7 @@ class _Proxy:
     calls: list[str] = field(default_factory=list)
     lost: int = 0
     met: int = 0
+    listens_on: str = "127.0.0.1"
     own_port: int = 0
     server: asyncio.Server | None = None
     links: set[asyncio.Task[None]] = field(default_factory=set)
@@ -42,7 +43,7 @@ class _Proxy:
         if self.path is not None:
             self.server = await asyncio.start_unix_server(self._accept, self.path)
         else:
-            self.server = await asyncio.start_server(self._accept, "127.0.0.1", self.own_port)
+            self.server = await asyncio.start_server(self._accept, self.listens_on, self.own_port)
             self.own_port = self.server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
@@ -168,9 +169,11 @@ class _Proxy:
 class TcpProxy:
     """In a thread of its own, so that tests may block. ``port`` stays the same through ``refuse``."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1", path: Path | None = None) -> None:
+    def __init__(
+        self, port: int, host: str = "127.0.0.1", path: Path | None = None, listens_on: str = "127.0.0.1"
+    ) -> None:
         """``path``: a Unix socket to listen on; ``host`` is the service's own then."""
-        self._proxy = _Proxy(host, port, path)
+        self._proxy = _Proxy(host, port, path, listens_on=listens_on)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tcp-proxy", daemon=True)
         self._thread.start()

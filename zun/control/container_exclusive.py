@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 from zun.control.base import Control
@@ -14,6 +15,16 @@ from zun.store import leases
 
 LONGEST = timedelta(seconds=120)
 """After this another request may try, should the first one's process have died."""
+PREFIX = "place:"
+"""Of the lease's name; the container's uuid follows."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """``unsure``: what the request began outside may be done or not; it is set right soon
+    (``containers_interrupted``)."""
+
+    unsure: bool = False
 
 
 def changing(container: Container) -> Conflict:
@@ -22,16 +33,19 @@ def changing(container: Container) -> Conflict:
 
 
 @asynccontextmanager
-async def exclusive(control: Control, asked: Asked, container: Container) -> AsyncIterator[None]:
+async def exclusive(control: Control, asked: Asked, container: Container) -> AsyncIterator[Turn]:
     """Hold the container for the block. Raises Conflict while another request does."""
-    name, owner = f"place:{container.uuid}", asked.request_id[:64]
+    name, owner, turn = f"{PREFIX}{container.uuid}", asked.request_id[:64], Turn()
     mine = await control.db.run(
         lambda connection: leases.acquire(connection, name, owner, control.clock.now(), LONGEST)
     )
     if not mine:
         raise changing(container)
     try:
-        yield
+        yield turn
     finally:
         async with control.db.write() as connection:
-            await leases.release(connection, name, owner)
+            if turn.unsure:
+                await leases.end(connection, name, owner, control.clock.now())
+            else:
+                await leases.release(connection, name, owner)

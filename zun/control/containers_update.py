@@ -9,7 +9,7 @@ from typing import Any
 
 from zun.control import container_quota
 from zun.control.base import Control
-from zun.control.container_exclusive import changing, exclusive
+from zun.control.container_exclusive import Turn, changing, exclusive
 from zun.control.container_record import Asked
 from zun.control.container_unique import require_free_name
 from zun.control.containers_lookup import again, require_host
@@ -42,11 +42,11 @@ async def update(control: Control, asked: Asked, container: Container, changes: 
     Raises OverQuota, ContainerHostNotUp, HostUnreachable, ContainerAlreadyExists, Conflict.
     """
     if "cpu" in changes or "memory" in changes:
-        async with exclusive(control, asked, container):
+        async with exclusive(control, asked, container) as turn:
             container = await again(control, container.uuid)
             wanted = Size(changes.get("cpu", container.cpu), changes.get("memory", container.memory))
             if wanted != Size(container.cpu, container.memory):
-                await _resize(control, asked, container, wanted)
+                await _resize(control, asked, container, wanted, turn)
     plain = {name: changes[name] for name in ("name", "auto_heal") if name in changes}
     if plain:
         await _write(control, container, plain)
@@ -69,9 +69,10 @@ async def _write(control: Control, container: Container, values: Mapping[str, An
             raise changing(container)
 
 
-async def _resize(control: Control, asked: Asked, container: Container, wanted: Size) -> None:
+async def _resize(control: Control, asked: Asked, container: Container, wanted: Size, turn: Turn) -> None:
     """Claim, engine, then row and quota at once: each step is undone when a later one is refused. Quota is counted
-    in the transaction of the row it is for, so that no death in between leaves it counted."""
+    in the transaction of the row it is for, so that no death in between leaves it counted. A node that did not answer
+    may have done it all the same: that is set right later."""
     old = Size(container.cpu, container.memory)
     if container.cpu_policy == "dedicated" and cpus_needed(wanted.cpu) != cpus_needed(old.cpu):
         raise Conflict("A container with cpu_policy dedicated keeps the number of its CPUs; create another one.")
@@ -80,8 +81,9 @@ async def _resize(control: Control, asked: Asked, container: Container, wanted: 
     async with control.db.read() as connection:
         await container_quota.check(connection, control.conf, container.project_id, more)
     held = Size(max(old.cpu, wanted.cpu), max(old.memory, wanted.memory))  # nobody else's until the engine agreed
+    turn.unsure = True
     if held != old:
-        await _claim(control, container, host, held)
+        await claim_size(control, container, host, held)
     try:
         await _tell_node(control, asked, container, wanted)
         try:
@@ -89,10 +91,12 @@ async def _resize(control: Control, asked: Asked, container: Container, wanted: 
         except BaseException:
             await _tell_node(control, asked, container, old)
             raise
-    except BaseException:
+    except BaseException as error:
         if held != old:
-            await _claim(control, container, host, old)
+            await claim_size(control, container, host, old)
+        turn.unsure = not isinstance(error, ZunError) or error.retryable
         raise
+    turn.unsure = False
     if held != wanted:
         await _give_rest_back(control, container, host, wanted)
 
@@ -100,7 +104,7 @@ async def _resize(control: Control, asked: Asked, container: Container, wanted: 
 async def _give_rest_back(control: Control, container: Container, host: str, size: Size) -> None:
     """The container has its new size by now: what it held beyond that is nobody's fault to wait for."""
     try:
-        await _claim(control, container, host, size)
+        await claim_size(control, container, host, size)
     except ZunError as error:
         LOG.warning("action=resize container=%s result=larger claim kept reason=%s", container.uuid, error.message)
 
@@ -118,7 +122,8 @@ def _difference(old: Size, new: Size) -> tuple[dict[str, int], dict[str, int]]:
     return more, less
 
 
-async def _claim(control: Control, container: Container, host: str, size: Size) -> None:
+async def claim_size(control: Control, container: Container, host: str, size: Size) -> None:
+    """Raises Conflict where there is no room, ContainerHostNotUp where the host has no provider."""
     async with control.db.read() as connection:
         found = await candidates.provider(connection, host)
     if found is None:

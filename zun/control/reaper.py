@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from zun.control import container_volumes, moves, telling
+from zun.control import container_volumes, containers_interrupted, moves, telling
 from zun.control.base import Control
 from zun.control.containers_delete import HERE, finish_here, release_from_here
 from zun.domain.container import Container, Type
@@ -87,6 +87,7 @@ async def reap_once(control: Control, owner: str) -> str:
             ended += await _end_commit(control, operation)
         else:
             ended += await _end(control, operation)
+    settled = await containers_interrupted.settle(control, owner)
     swept = await container_volumes.sweep(control)
     pruned = await _prune(control)
     async with control.db.write() as connection:
@@ -94,8 +95,8 @@ async def reap_once(control: Control, owner: str) -> str:
         keys = await idempotency.sweep(connection, now)
     await _prune_events(control)
     return (
-        f"Ended {ended} operations, gave {extended} more time, swept {swept} volumes and {forgotten} sessions, "
-        f"forgot {pruned} old actions and {keys} keys of requests."
+        f"Ended {ended} operations, gave {extended} more time, settled {settled} requests, "
+        f"swept {swept} volumes and {forgotten} sessions, forgot {pruned} old actions and {keys} keys of requests."
     )
 
 

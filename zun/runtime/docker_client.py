@@ -141,9 +141,10 @@ class DockerClient:
         plugs: bool = False,
         empty: bool = False,
     ) -> Any:
-        """One request and its JSON answer (None if empty, which only a GET with ``empty`` may be). ``extra``: seconds the engine may rightly take beyond the
-        configured deadline; ``plugs``: its network plug-in has a part in it, and may take its own. Raises the port's
-        errors; PluginSilent where the engine seems to wait for the plug-in."""
+        """One request and its JSON answer (None if empty, as that to a GET may only be with ``empty``). ``extra``:
+        seconds the engine may rightly take beyond the configured deadline; ``plugs``: its network plug-in has a part in
+        it, and may take its own. Raises the port's errors; PluginSilent where the engine seems to wait for the
+        plug-in."""
         docker = await self._ready()
         deadline = self.deadline + extra + (self.plugging if plugs else 0.0)
         thing = "/".join(path.split("/")[:2])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 import sqlalchemy as sa
@@ -32,3 +33,16 @@ async def acquire(connection: AsyncConnection, name: str, owner: str, now: datet
 async def release(connection: AsyncConnection, name: str, owner: str) -> None:
     """Give the lease up early."""
     await connection.execute(leases.delete().where(leases.c.name == name, leases.c.owner == owner))
+
+
+async def end(connection: AsyncConnection, name: str, owner: str, now: datetime) -> None:
+    """Others may take it from now on; the row stays, as of one who died."""
+    held = sa.and_(leases.c.name == name, leases.c.owner == owner)
+    await connection.execute(leases.update().where(held).values(until=now - timedelta(seconds=1)))
+
+
+async def ended(connection: AsyncConnection, prefix: str, now: datetime, most: int) -> Sequence[str]:
+    """Names with this beginning that their owners did not give up, and that nobody holds any more."""
+    over = sa.and_(leases.c.name.startswith(prefix, autoescape=True), leases.c.until < now)
+    found = await connection.execute(sa.select(leases.c.name).where(over).order_by(leases.c.until).limit(most))
+    return [str(row.name) for row in found]
