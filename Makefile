@@ -1,4 +1,6 @@
 .DEFAULT_GOAL := help
+LONG_FAULTS := $(addprefix tests/,faults/test_engine_of_its_own.py faults/test_kill_at_each_change.py \
+	faults/test_processes_killed.py services/test_node_cut_off.py)
 .PHONY: help up down test test-all test-cloud test-quick testbed-up testbed-down tempest check fuzz bench bench-cloud bench-fleet soak clean nightly
 
 help: ## Show this list
@@ -37,9 +39,9 @@ check: ## Style, types, layers, generated reference
 fuzz: ## Send 120,000 requests that nobody sends; ARGS=--mutated 1000 --chained 0 fewer
 	@scripts/fuzz.sh $(ARGS)
 
-nightly: ## Run 500 random sequences of verbs, faults, kills and restarts; ARGS to pytest
-	@ZUN_CHANCE_SEQUENCES=$${ZUN_CHANCE_SEQUENCES:-500} ZUN_CHANCE_SEED=$${ZUN_CHANCE_SEED:-$$(date +%s)} \
-		scripts/test.sh machine tests/faults/test_by_chance.py $(ARGS)
+nightly: ## Run 500 random sequences of verbs, faults, kills and restarts, and faults in full length; ARGS to pytest
+	@ZUN_LONG_FAULTS=1 ZUN_CHANCE_SEQUENCES=$${ZUN_CHANCE_SEQUENCES:-500} ZUN_CHANCE_SEED=$${ZUN_CHANCE_SEED:-$$(date +%s)} \
+		scripts/test.sh machine $(LONG_FAULTS) tests/faults/test_by_chance.py $(ARGS)
 
 bench: ## Measure, beside the engine's own floor
 	@scripts/bench.sh main $(ARGS)

@@ -191,6 +191,16 @@ class Rabbit:
         assert done.returncode == 0, done.stderr or done.stdout
         return done.stdout
 
+    def delete_queue(self, name: str) -> bool:
+        """False where it is gone already."""
+        try:
+            self.ctl("delete_queue", name)
+        except AssertionError as error:
+            if "not found" in str(error):
+                return False
+            raise
+        return True
+
     def queues(self, *columns: str) -> list[list[str]]:
         """One row a queue: its name, then ``columns``."""
         lines = self.ctl("list_queues", "--no-table-headers", "name", *columns).splitlines()
