@@ -43,7 +43,8 @@ class BoundedHttp(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._set_alarm()
-        if open_files.kept_back(transport.get_extra_info("socket").fileno()):
+        link = transport.get_extra_info("socket")
+        if link is not None and open_files.kept_back(link.fileno()):
             self._no_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
