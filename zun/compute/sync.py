@@ -197,8 +197,13 @@ class Sync:
         """Ours, no row that knows it, no operation, and so for some time: removed with all it holds. The row
         of one the engine finished making after its create had been given up says that nothing was made."""
         due = self._suspects.of(frozenset(orphans) - await self._unfinished())
-        removals = {uuid: remove_orphan(self._node, uuid) for uuid in due if uuid not in self._late}
-        return sum(map(bool, await self._beside(removals)))
+        due = [uuid for uuid in due if uuid not in self._late]
+        removed = 0
+        for start in range(0, len(due), BATCH):
+            batch = due[start : start + BATCH]
+            results = await self._beside({uuid: remove_orphan(self._node, uuid) for uuid in batch})
+            removed += sum(map(bool, results))
+        return removed
 
     async def _release_claims(self, known: set[str]) -> int:
         """Allocations on this node's provider, and its CPUs, whose container is gone, and so for some time."""
