@@ -10,7 +10,6 @@ import itertools
 import re
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -107,12 +106,11 @@ def rig(server: Server, make_product: Callable[[], Product], busybox: str, tmp_p
     connection = url.set(port=proxy.port).render_as_string(hide_password=False)
     product.conf(
         DEFAULT={"transport_url": f"unix://{tmp_path}/bus", "sync_container_state_interval": "2"},
-        database={"connection": connection.replace("%", "%%")},
+        database={"connection": connection},
         compute={"sweep_interval": "1", "reaper_interval": "1"},
     )
     try:
         product.start().terminate()  # makes tables and token
-        product.records = partial(server.rows, server.url(name))
         with running("zun-api", product):
             wait_until(lambda: healthy(product), 120, "zun-api answers")
             with running("zun-compute", product):
@@ -120,6 +118,7 @@ def rig(server: Server, make_product: Callable[[], Product], busybox: str, tmp_p
                 yield Rig(server, product, busybox, proxy, name)
     finally:
         proxy.stop()
+        product.conf(database={"connection": url.render_as_string(hide_password=False)})  # for the check of leaks
 
 
 def begin(rig: Rig) -> tuple[str, str]:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +169,6 @@ def rig(
         for door in doors:
             stack.callback(door.stop)
         product.start().terminate()  # makes tables and token
-        product.records = partial(server.rows, url)
         there = sa.make_url(url).set(host=wire.near, port=doors[0].port).render_as_string(hide_password=False)
         far = configuration(
             product,
