@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from tests.support.containers import Plane, make_plane
 from tests.support.wait import eventually
-from zun.control import containers_delete, reaper
+from zun.control import containers_create, containers_delete, reaper
 from zun.domain.errors import VolumeInUse
 from zun.store import operations, tables
 
@@ -211,6 +211,28 @@ async def test_a_busy_volume_of_a_dead_request_does_not_keep_old_actions(
     async with plane.db.read() as connection:
         left = (await connection.execute(sa.select(sa.func.count()).select_from(tables.operations))).scalar_one()
     assert left < 10
+
+
+async def test_a_create_whose_volume_was_swept_meanwhile_is_refused_and_leaves_nothing(
+    plane: Plane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood for so long between the volume and its row; no mount may name what is gone."""
+    place = containers_create.place
+
+    async def slow(*arguments: Any) -> Any:
+        selection = await place(*arguments)
+        plane.clock.ahead = timedelta(days=1)
+        assert "swept 1 volumes" in await reap(plane)
+        return selection
+
+    monkeypatch.setattr(containers_create, "place", slow)
+    body = {"image": "cirros", "mounts": [{"size": "1", "destination": "/d"}]}
+    refused = await plane.client().post(URL, json=body)
+    assert refused.status_code == 503, refused.text
+    assert "was given up. Try again." in refused.text
+    for table in (tables.containers, tables.volume_mappings, tables.local_volumes, tables.local_allocations):
+        assert await plane.count(table) == 0
+    assert (await plane.usage()) == {"containers": 0, "cpu": 0, "memory": 0, "disk": 0}
 
 
 async def test_a_lease_taken_before_the_clock_was_set_back_does_not_stop_the_reaper(plane: Plane) -> None:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from tests.services.rows import MINUTE, NOW, PROJECT, container, names, put
 from zun.domain.container import Container, VolumeMapping
@@ -17,6 +18,7 @@ from zun.store import (
     cinder_volumes,
     containers,
     local_volumes,
+    made_volumes,
     registries,
     volume_mappings,
 )
@@ -191,6 +193,56 @@ async def test_abandoned_volumes_are_found_by_their_name(db: Database) -> None:
         await local_volumes.insert(connection, kept, "zun-of-mine", PROJECT, None, NOW)
         assert await local_volumes.abandoned(connection, NOW + MINUTE) == [made]
         assert await local_volumes.abandoned(connection, NOW) == []
+
+
+@pytest.mark.parametrize("driver", ["local", "cinder"])
+async def test_a_volume_is_its_rows_or_the_sweeps(db: Database, driver: str) -> None:
+    mine, swept = (
+        VolumeMapping(f"m{number}", "c1", PROJECT, "u", "volume", driver, "/data", f"volume-{number}")
+        for number in "12"
+    )
+    await put(db, container(uuid="c1"))
+    async with db.write() as connection:
+        for mapping in (mine, swept):
+            if driver == "local":
+                await local_volumes.insert(connection, str(mapping.volume_id), "v", PROJECT, 1, NOW)
+            else:
+                await cinder_volumes.insert(connection, mapping.uuid, "v", NOW)
+                await cinder_volumes.made(connection, mapping.uuid, str(mapping.volume_id))
+    async with db.write() as connection:
+        assert await made_volumes.take(connection, mine)
+        await volume_mappings.insert(connection, mine)
+    async with db.write() as connection:
+        assert not await made_volumes.give_up(connection, driver, str(mine.volume_id))
+        assert await made_volumes.give_up(connection, driver, str(swept.volume_id))
+        assert await made_volumes.give_up(connection, driver, "nobody's")
+    async with db.write() as connection:
+        assert not await made_volumes.take(connection, swept)
+        assert await made_volumes.take(connection, mine)
+
+
+async def test_of_a_row_and_a_sweep_at_the_same_time_one_has_the_volume(db: Database) -> None:
+    await put(db, container(uuid="c1"))
+    for number in range(6):
+        volume = f"volume-{number}"
+        mapping = VolumeMapping(f"m{number}", "c1", PROJECT, "u", "volume", "local", "/data", volume)
+        async with db.write() as connection:
+            await local_volumes.insert(connection, volume, "v", PROJECT, 1, NOW)
+
+        async def records(mapping: VolumeMapping = mapping) -> bool:
+            async def work(connection: AsyncConnection) -> bool:
+                taken = await made_volumes.take(connection, mapping)
+                if taken:
+                    await volume_mappings.insert(connection, mapping)
+                return taken
+
+            return await db.run(work)
+
+        async def sweeps(volume: str = volume) -> bool:
+            return await db.run(lambda connection: made_volumes.give_up(connection, "local", volume))
+
+        taken, given_up = await asyncio.gather(records(), sweeps())
+        assert taken != given_up
 
 
 async def test_a_volume_that_is_kept_is_not_abandoned(db: Database) -> None:

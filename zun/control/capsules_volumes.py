@@ -52,7 +52,7 @@ async def _prepare_one(control: Control, caller: Caller, capsule: Container, vol
 async def record(connection: AsyncConnection, mapping: VolumeMapping) -> None:
     """Write the mapping. A volume made for it without ``autoRemove`` then outlives the capsule (S3.9), and no sweep
     takes it for one whose request died."""
-    await volume_mappings.insert(connection, mapping)
+    await container_volumes.record(connection, mapping)
     if container_volumes.SIZE in mapping.connection and not mapping.auto_remove:
         await volume_mappings.keep_volume(connection, mapping, mapping.destination)
 

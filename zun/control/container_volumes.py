@@ -9,12 +9,20 @@ from collections.abc import Sequence
 from datetime import timedelta
 from uuid import uuid4
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from zun.control.base import Control
 from zun.control.container_values import Mount
 from zun.domain.caller import Caller
 from zun.domain.container import Container, VolumeMapping
-from zun.domain.errors import VolumeNotFound, ZunError
+from zun.domain.errors import Unavailable, VolumeNotFound, ZunError
+from zun.store import made_volumes, volume_mappings
 from zun.volume.base import container_volume_name
+
+
+class VolumeGivenUp(Unavailable):
+    """The sweep took a volume for one whose request had died."""
+
 
 LOG = logging.getLogger(__name__)
 
@@ -66,6 +74,25 @@ async def make(control: Control, caller: Caller, mapping: VolumeMapping) -> Volu
     volumes = control.volumes[mapping.driver]
     volume_id = await volumes.create(caller, int(mapping.connection[SIZE]), container_volume_name(mapping))
     return dataclasses.replace(mapping, volume_id=volume_id)
+
+
+async def record(connection: AsyncConnection, mapping: VolumeMapping) -> None:
+    """Write the mapping. Raises VolumeGivenUp, when the volume that was made for it is deleted by now."""
+    await require(connection, mapping)
+    await volume_mappings.insert(connection, mapping)
+
+
+async def require(connection: AsyncConnection, mapping: VolumeMapping) -> None:
+    """The volume that was made for a mapping is there, and no sweep takes it any more. Raises VolumeGivenUp."""
+    made = mapping.volume_id is not None and SIZE in mapping.connection
+    if made and not await made_volumes.take(connection, mapping):
+        raise VolumeGivenUp("The request took so long that the volume made for it was given up. Try again.")
+
+
+async def give_up(control: Control, driver: str, volume_id: str) -> bool:
+    """Before a volume is deleted that no mount names; False when one does by now."""
+    async with control.db.write() as connection:
+        return await made_volumes.give_up(connection, driver, volume_id)
 
 
 async def find(control: Control, caller: Caller, ident: str) -> tuple[str, str]:
@@ -124,6 +151,8 @@ async def sweep(control: Control) -> int:
     deleted = 0
     for name, driver in control.volumes.items():
         for volume_id in await driver.abandoned(before):
+            if not await give_up(control, name, volume_id):
+                continue
             LOG.warning("action=sweep volume=%s driver=%s result=deleting reason=its request died", volume_id, name)
             try:
                 async with asyncio.timeout(SWEEP_SECONDS):

@@ -24,7 +24,7 @@ from zun.domain.errors import BrokerUnreachable, HostUnreachable, ImageNotFound,
 from zun.domain.lifecycle import Status, Task
 from zun.domain.operation import CAPSULE, Kind
 from zun.scheduler.scheduler import NoValidHost, Selection
-from zun.store import candidates, volume_mappings
+from zun.store import candidates
 from zun.store import containers as store
 
 LOG = logging.getLogger(__name__)
@@ -151,7 +151,7 @@ async def _insert(
     await container_quota.reserve(connection, control.conf, row.project_id, row.quota)
     await store.insert(connection, row)
     for mapping in mappings:
-        await volume_mappings.insert(connection, mapping)
+        await container_volumes.record(connection, mapping)
 
 
 async def _take_back(control: Control, container: Container, mappings: Sequence[VolumeMapping]) -> None:

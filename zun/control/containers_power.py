@@ -147,6 +147,7 @@ async def _make_missing_volumes(control: Control, asked: Asked, container: Conta
         if mapping.kind == "volume" and mapping.volume_id is None and container_volumes.SIZE in mapping.connection:
             made = await container_volumes.make(control, asked.caller, mapping)
             async with control.db.write() as connection:
+                await container_volumes.require(connection, made)
                 kept = await volume_mappings.set_volume(connection, mapping.uuid, str(made.volume_id))
             if not kept:
                 await container_volumes.discard(control, [made])

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 
 from zun.compute.audit.base import Kind, Leftover, Look, Scope
-from zun.control import placement_audit
+from zun.control import container_volumes, placement_audit
 from zun.control.base import Control
 from zun.control.placement_audit import Finding
 from zun.domain.container import VolumeMapping
@@ -117,8 +117,9 @@ class CloudKinds:
                 found.append(Leftover(ident, why, partial(self._delete, driver, ident), since=since))
         return found
 
-    @staticmethod
-    async def _delete(driver: Volumes, ident: str) -> str:
+    async def _delete(self, driver: Volumes, ident: str) -> str:
+        if not await container_volumes.give_up(self._control, driver.name, ident):
+            return "a mount names it by now"
         try:
             async with asyncio.timeout(_DELETE_SECONDS):
                 await driver.delete(ident)
