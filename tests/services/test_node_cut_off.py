@@ -84,6 +84,10 @@ class Rig:
         rows = self.cloud.get("/services")["services"]
         return {row["host"] for row in rows if row["state"] == "up"}
 
+    def reports(self, host: str) -> int:
+        """Told by the node's agent so far; with each it reads what it may leave running when it is cut off."""
+        return sum(row["report_count"] for row in self.cloud.get("/services")["services"] if row["host"] == host)
+
     def is_on(self, uuid: str, host: str) -> bool:
         row = self.cloud.show(uuid) or {}
         return (row.get("status"), row.get("task_state"), row.get("host")) == ("Running", None, host)
@@ -197,7 +201,8 @@ def test_a_node_that_is_cut_off_and_returns(rig: Rig) -> None:
     cloud = rig.cloud
     stays, dies, goes = (rig.create(FAR) for _ in range(3))
     heals = rig.create(FAR, auto_heal=True)
-    begun = rig.state(stays)["StartedAt"]
+    begun, told = rig.state(stays)["StartedAt"], rig.reports(FAR)
+    wait_until(lambda: rig.reports(FAR) > told + 1, 60, "the node knows what it may leave running")
     least = threading.Timer(CUT, lambda: None)
     rig.cable.cut()
     least.start()

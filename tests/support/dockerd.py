@@ -43,6 +43,7 @@ class Dockerd:
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
                 [
+                    *("unshare", "--net"),  # without a bridge of its own, dockerd removes docker0: another engine's
                     *("dockerd", "--config-file", str(self.folder / "daemon.json"), "--live-restore", *flags),
                     *("--data-root", str(self.data), "--exec-root", str(self.folder / "exec")),
                     *("--pidfile", str(self.folder / "pid"), "--host", f"unix://{self.socket}"),
