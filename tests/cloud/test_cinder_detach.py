@@ -57,8 +57,8 @@ async def test_a_mount_that_lives_on_in_another_namespace_keeps_its_device(
     monkeypatch.setattr(filesystem, "BUSY_SECONDS", 0.5)
     volume_id = rig.make_volume(owner)
     one = node.mapping(volume_id)
-    await node.volumes.attach(one)
-    with rig.other_namespace():
+    path, _ = await node.volumes.attach(one)
+    with rig.other_namespace(path):
         with pytest.raises(VolumeDetachFailed, match="still in use on this host"):
             await node.volumes.detach(one)
         assert rig.loops(volume_id)

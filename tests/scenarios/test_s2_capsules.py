@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.capsule_cloud import SERVES, SLEEPS, CapsuleCloud, DockerCapsuleCloud
 from tests.support.stock_client import StockClient
+from tests.support.wait import wait_until
 
 pytestmark = [pytest.mark.xdist_group("capsules"), pytest.mark.timeout(600)]
 
@@ -80,6 +81,23 @@ def test_s2_13_init_containers_run_in_order_and_share_volumes_with_the_rest(clou
     assert "Read-only" in refused.json()["output"]
     cloud.delete(uuid)
     assert cloud.product.query("SELECT * FROM local_volumes") == []
+
+
+def test_what_a_refused_delete_has_left_in_part_is_not_healed(cloud: CapsuleCloud) -> None:
+    mount = [{"name": "data", "mountPath": "/data"}]
+    volumes = [{"name": "data", "cinder": {"size": 1, "autoRemove": True}}]
+    uuid = cloud.create({"volumeMounts": mount}, volumes=volumes, restartPolicy="Always")
+    cloud.wait(uuid, "Running")
+    [where] = [one for one in cloud.product.mounts() if "/mnt/" in one]
+    with (Path(where) / "held").open("wb"):
+        assert cloud.http.delete(f"/v1/capsules/{uuid}").status_code == 204
+        refused = cloud.wait(uuid, "Error")
+        assert "busy" in refused["status_reason"]
+        seen = cloud.product.log().count("action=compare-capsules")
+        wait_until(lambda: cloud.product.log().count("action=compare-capsules") > seen + 1, 60, "it is looked at twice")
+        assert cloud.wait(uuid, "Error")["status_reason"] == refused["status_reason"]
+    cloud.delete(uuid)
+    assert cloud.leftovers() == []
 
 
 def test_s2_13_an_init_container_that_fails_ends_the_capsule_naming_it_and_its_code(cloud: CapsuleCloud) -> None:

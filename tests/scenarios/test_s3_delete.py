@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
@@ -53,6 +54,23 @@ def test_s3_8_s3_9_volumes_made_for_it_go_and_leave_no_mount(member: Cloud) -> N
     member.wait_gone(uuid)
     assert member.product.mounts() == []
     assert member.product.query("SELECT uuid FROM local_volumes") == []
+
+
+def test_s3_13_what_a_refused_delete_has_left_in_part_is_not_healed(cloud: Cloud) -> None:
+    uuid = cloud.running(mounts=[{"size": "1", "destination": "/d"}], auto_heal=True)["uuid"]
+    [mount] = cloud.product.mounts()
+    with (Path(mount) / "held").open("wb"):
+        cloud.delete(uuid, stop="true")
+        shown = cloud.wait(uuid, "Error")
+        assert "busy" in shown["status_reason"]
+        cloud.running()
+        rounds = cloud.product.log().count("action=sync ")
+        wait_until(lambda: cloud.product.log().count("action=sync ") > rounds + 1, 60, "the node has looked twice")
+        assert cloud.wait(uuid, "Error")["status_reason"] == shown["status_reason"]
+    assert [action["action"] for action in cloud.actions(uuid)] == ["delete", "stop", "create"]
+    cloud.delete(uuid)
+    cloud.wait_gone(uuid)
+    assert cloud.product.mounts() == []
 
 
 def test_s3_10_the_hosts_usage_falls(cloud: Cloud) -> None:

@@ -189,7 +189,7 @@ def rig(
         stack.enter_context(running("zun-api", product))
         wait_until(lambda: healthy(product), 120, "zun-api answers")
         stack.enter_context(agent(configuration(product, NEAR)))
-        stack.enter_context(agent(far, "ip", "netns", "exec", space.name))
+        stack.enter_context(agent(far, *space.inside))
         made = Rig(product, dockerd, wire, busybox)
         made.cloud.http.timeout = httpx.Timeout(120)
         wait_until(lambda: made.up() >= {FAR, NEAR}, 120, "both agents are up")

@@ -180,10 +180,18 @@ def remove_loops(volume_id: str) -> None:
         subprocess.run(["losetup", "-d", device], check=True)
 
 
+def volume_mounts() -> list[str]:
+    """Where devices of volumes are mounted, whoever did it."""
+    fields = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [field[1] for field in fields if field[0].startswith("/dev/loop")]
+
+
 @contextlib.contextmanager
-def other_namespace() -> Iterator[None]:
-    """A process that keeps all mounts of now, whatever is unmounted here."""
-    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", "echo in; exec sleep 600"]
+def other_namespace(kept: str) -> Iterator[None]:
+    """A process that keeps what is mounted on ``kept``, whatever is unmounted here; no other test's volumes."""
+    others = [where for where in volume_mounts() if where != kept]
+    script = 'for one in "$@"; do umount --lazy "$one"; done; echo in; exec sleep 600'
+    command = ["unshare", "--mount", "--propagation", "private", "sh", "-c", script, "sh", *others]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         assert process.stdout
         process.stdout.readline()

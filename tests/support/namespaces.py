@@ -43,6 +43,12 @@ class Namespace:
         run("ip", "netns", "add", self.name)
         self.fd = os.open(f"/run/netns/{self.name}", os.O_RDONLY | os.O_CLOEXEC)
 
+    @property
+    def inside(self) -> tuple[str, ...]:
+        """Before a command that is to run in it. ``ip netns exec`` would give it copies of the machine's mounts, which
+        keep other tests' volumes busy as long as it runs."""
+        return ("nsenter", f"--net=/run/netns/{self.name}")
+
     def drop_name(self) -> None:
         """The name goes; the namespace lives as long as somebody holds it."""
         if Path(f"/run/netns/{self.name}").exists():
@@ -55,7 +61,7 @@ class Namespace:
         self.fd = -1
 
     def run(self, *command: str, check: bool = True) -> str:
-        return run("ip", "netns", "exec", self.name, *command, check=check)
+        return run(*self.inside, *command, check=check)
 
     def ip(self, *words: str) -> str:
         return run("ip", "-n", self.name, *words)
@@ -68,8 +74,7 @@ class Namespace:
     @contextmanager
     def serving(self, port: int, text: str) -> Iterator[None]:
         """A TCP server that sends ``text`` to one who connects; it listens by then."""
-        inside = ["ip", "netns", "exec", self.name, "busybox"]
-        command = [*inside, "nc", "-l", "-p", str(port), "-e", "busybox", "echo", text]
+        command = [*self.inside, "busybox", "nc", "-l", "-p", str(port), "-e", "busybox", "echo", text]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         try:
             wait_until(lambda: self._listens(port), 30, f"port {port} listens")

@@ -17,7 +17,7 @@ from zun.compute.holdings import ensure_all, release_all
 from zun.compute.operations import common
 from zun.compute.work import Outcome, Work
 from zun.domain.container import Type
-from zun.domain.errors import EngineNotFound
+from zun.domain.errors import EngineNotFound, ZunError
 from zun.domain.lifecycle import Status
 from zun.store import capsules, containers
 
@@ -127,9 +127,14 @@ async def _stop_members(work: Work) -> None:
 
 
 async def fail_delete(work: Work, error: Exception) -> Outcome:
-    """Refused: the row stays, ``Error`` with the engine's words."""
+    """Refused: the row stays, ``Error`` with the reason; without its sandbox when that has gone already: nothing makes
+    anew what was to go."""
     reason = common.reason_of(error)
-    return Outcome({"status": Status.ERROR, "status_reason": reason}, error=reason)
+    values: dict[str, Any] = {"status": Status.ERROR, "status_reason": reason}
+    with contextlib.suppress(ZunError):  # the engine does not tell: as before
+        if await engine_of(work.node).sandbox(work.uuid) is None:
+            values["container_id"] = None
+    return Outcome(values, error=reason)
 
 
 async def release(work: Work) -> Outcome:

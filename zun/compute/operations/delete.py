@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+from typing import Any
 
 from zun.compute.holdings import release_all
 from zun.compute.operations import common
 from zun.compute.work import Outcome, Work
-from zun.domain.errors import EngineNotFound
+from zun.domain.errors import EngineNotFound, ZunError
 from zun.domain.lifecycle import Status
 
 
@@ -22,6 +23,11 @@ async def run(work: Work) -> Outcome:
 
 
 async def fail(work: Work, error: Exception) -> Outcome:
-    """Refused without force: the row stays, ``Error`` with the engine's words (S3.13)."""
+    """Refused without force: the row stays, ``Error`` with the reason (S3.13); without the engine's container when that
+    has gone already: nothing makes anew what was to go."""
     reason = common.reason_of(error)
-    return Outcome({"status": Status.ERROR, "status_reason": reason}, error=reason)
+    values: dict[str, Any] = {"status": Status.ERROR, "status_reason": reason}
+    with contextlib.suppress(ZunError):  # the engine does not tell: as before
+        if await work.node.runtime.inspect(work.uuid) is None:
+            values["container_id"] = None
+    return Outcome(values, error=reason)
