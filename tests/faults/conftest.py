@@ -47,6 +47,17 @@ def mortal(tmp_path_factory: pytest.TempPathFactory, engine: Engine, registry: R
         assert not product.remains(), product.remains()
 
 
+@pytest.fixture
+def mark(tmp_path: Path, mortal: Product) -> Iterator[Path]:
+    """The trap's mark; after the test the product is emptied, by the process that came after the trap if it runs."""
+    killed = tmp_path / "killed"
+    yield killed
+    if not (mortal.running and killed.exists()):
+        mortal.restart(trap("", tmp_path / "none"))
+    mortal.clear()
+    mortal.terminate()
+
+
 @pytest.fixture(scope="module")
 def running_rig(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, testbed: Testbed, engine: Engine

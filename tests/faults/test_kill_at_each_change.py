@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,16 +37,6 @@ RESIZE = around("engine")
 def network(mortal: Product) -> str:
     mortal.start(trap("", Path("/nonexistent"))).terminate()
     return second_network(mortal)
-
-
-@pytest.fixture
-def mark(tmp_path: Path, mortal: Product) -> Iterator[Path]:
-    killed = tmp_path / "killed"
-    yield killed
-    if not (mortal.running and killed.exists()):
-        mortal.restart(trap("", tmp_path / "none"))
-    mortal.clear()
-    mortal.terminate()
 
 
 def ask(cloud: Cloud, method: str, path: str, **options: Any) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -27,17 +26,6 @@ def around(steps: tuple[str, ...]) -> list[str]:
 CREATE = ["scheduled", "recorded", "claimed", *around(UP), "before:end", "after:end"]
 DELETE = ["scheduled", "recorded", "claimed", *around(DOWN), "before:end", "after:end"]
 MOUNT = {"mounts": [{"size": "1", "destination": "/data"}]}
-
-
-@pytest.fixture
-def mark(tmp_path: Path, mortal: Product) -> Iterator[Path]:
-    """The trap's mark; after the test the product is emptied, by the process that came after the trap if it runs."""
-    killed = tmp_path / "killed"
-    yield killed
-    if not (mortal.running and killed.exists()):
-        mortal.restart(trap("", tmp_path / "none"))
-    mortal.clear()
-    mortal.terminate()
 
 
 @pytest.mark.parametrize("point", CREATE)
