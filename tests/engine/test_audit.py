@@ -19,6 +19,7 @@ from tests.support import forks
 from tests.support.cloud import Cloud
 from tests.support.engine import OWNER_LABEL, Engine
 from tests.support.product import Product
+from tests.support.wait import wait_until
 
 MANAGE = Path(sys.executable).with_name("zun-manage")
 _OF_A_CONTAINER = (
@@ -65,6 +66,12 @@ def forget(product: Product, uuid: str) -> None:
             connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (uuid,))
 
 
+def telling(kind: str, product: Product) -> dict[str, Any] | None:
+    """What the audit says, once it tells of this kind."""
+    seen = audit(product, code=1)
+    return seen if kind in {one["kind"] for one in seen["findings"]} else None
+
+
 @pytest.fixture
 def foreign(cloud: Cloud, engine: Engine, busybox: str) -> Iterator[tuple[str, Path]]:
     """Another deployment's container, named as ours are, and somebody's mount among ours."""
@@ -88,7 +95,7 @@ def test_what_no_record_claims_is_told_and_removed_and_all_else_stays(
     kept, lost = make(cloud), make(cloud)
     assert audit(product, "--heal", "--grace", "0", code=0)["findings"] == []
     forget(product, lost)
-    seen = audit(product, code=1)
+    seen = wait_until(lambda: telling("volume", product), 60, "its volume is older than the sweep leaves them")
     kinds = ("engine_container", "port", "allocation")
     assert found(seen) >= {(kind, lost, "found") for kind in kinds}
     assert sorted(one["kind"] for one in seen["findings"]) == sorted([*kinds, "mount", "mount", "volume"])
