@@ -138,9 +138,12 @@ def read(link: socket.socket, until: bytes | None = None) -> bytes:
 
 @contextlib.contextmanager
 def live(folder: Path, options: Mapping[str, Mapping[str, Any]] | None = None) -> Iterator[Live]:
-    """A running one, stopped at the end."""
+    """A running one, stopped at the end. Simulated containers go with it; mounts of their volumes would stay."""
     product = Live(folder, options)
     try:
         yield product.start()
     finally:
         product.stop()
+        mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for where in sorted((one for one in mounted if one.startswith(f"{product.state.root}/")), reverse=True):
+            subprocess.run(["umount", where], check=True, timeout=60)
