@@ -10,6 +10,8 @@ import { keepStylesOutOfMarkup } from "./styles";
 import { Screen } from "./terminal";
 import { scrollByTouch } from "./touch";
 
+// The token stays in the address, for the reload that the page asks for.
+if (getComputedStyle(document.getElementById("unstarted")!).animationName === "none") throw new Error("console.css has not arrived");
 const opened = location.href;
 history.replaceState(null, "", location.pathname);
 keepStylesOutOfMarkup();
@@ -147,6 +149,7 @@ visualViewport?.addEventListener("resize", () => {
   scrollTo(0, 0);
 });
 
+element("unstarted").remove();
 const first = parseAddress(new URL(opened).search);
 if (first) open(first);
 else show(state);

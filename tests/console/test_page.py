@@ -85,6 +85,21 @@ async def test_the_token_leaves_the_address_and_the_history_at_once(tab: Console
     assert [line for line in asked if token in line] == [asked[0]]
 
 
+@pytest.mark.parametrize("lost", ["console.js", "console.css"])
+async def test_a_page_that_a_part_of_has_not_arrived_asks_to_be_reloaded(
+    tab: Console, rig: ProxyRig, lost: str
+) -> None:
+    """As where the browser's network changes meanwhile. The token has not been used: the reloaded page connects."""
+    await tab.page.route(f"**/{lost}", lambda route: route.abort())
+    await tab.open(await rig.exec_url())
+    await tab.page.get_by_text("A part of this page has not arrived: reload it.").wait_for()
+    await tab.page.unroute(f"**/{lost}")
+    await tab.page.reload()
+    await tab.state("connected")
+    assert await tab.page.locator("#unstarted").count() == 0
+    tab.complaints.clear()
+
+
 async def test_the_exit_code_is_shown_and_the_next_session_is_asked_for(tab: Console, rig: ProxyRig) -> None:
     await connected(tab, rig)
     assert not await tab.page.is_visible("#next")

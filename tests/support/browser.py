@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, TimeoutError, async_playwright
 
+from tests.support.still_network import still_network
 from tests.support.wait import eventually
 
 _PROGRAM = "/usr/bin/chromium"
@@ -30,12 +33,15 @@ async def chromium() -> AsyncIterator[Browser]:
     program = shutil.which("chromium") or _PROGRAM
     if shutil.which(program) is None:
         pytest.fail("Chromium is not installed; `make test` installs it.")
-    async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, chromium_sandbox=False, args=_FLAGS)
-        try:
-            yield browser
-        finally:
-            await browser.close()
+    with tempfile.TemporaryDirectory() as folder:
+        async with still_network(program, Path(folder)) as (script, flags), async_playwright() as playwright:
+            browser = await playwright.chromium.launch(
+                executable_path=script, chromium_sandbox=False, args=_FLAGS + flags
+            )
+            try:
+                yield browser
+            finally:
+                await browser.close()
 
 
 def page_url(session_url: str) -> str:
