@@ -16,7 +16,7 @@ from zun.domain.errors import Unavailable
 from zun.domain.lifecycle import Status, Task
 from zun.domain.moving import Move
 from zun.domain.operation import Kind
-from zun.store import capsules, containers, moves, operations, volume_mappings
+from zun.store import capsules, containers, follow_ups, moves, operations, volume_mappings
 
 LOG = logging.getLogger(__name__)
 
@@ -132,20 +132,11 @@ async def _update_row(connection: AsyncConnection, work: Work, outcome: Outcome)
 
 
 async def _follow_up(connection: AsyncConnection, work: Work, outcome: Outcome) -> None:
-    node, operation = work.node, work.operation
+    node = work.node
     now = node.clock.now()
-    await operations.insert(
-        connection,
-        container_uuid=work.uuid,
-        kind=str(outcome.follow_up),
-        host=node.host,
-        request_id=operation.request_id,
-        user_id=operation.user_id,
-        project_id=operation.project_id,
-        params=outcome.follow_up_params,
-        now=now,
-        deadline=now + timedelta(seconds=node.conf.compute.operation_deadline),
-    )
+    deadline = now + timedelta(seconds=node.conf.compute.operation_deadline)
+    kind, params = str(outcome.follow_up), outcome.follow_up_params
+    await follow_ups.insert(connection, work.operation, kind, host=node.host, params=params, now=now, deadline=deadline)
 
 
 async def leave_tombstone(work: Work, error: Exception, back_off: timedelta) -> None:

@@ -25,6 +25,7 @@ from zun.domain.operation import CAPSULE, Kind, Operation
 from zun.store import (
     capsules,
     containers,
+    follow_ups,
     idempotency,
     images,
     leases,
@@ -227,36 +228,22 @@ def _gives_back(operation: Operation, row: Container | None) -> bool:
 
 
 async def _queue_release(connection: AsyncConnection, control: Control, operation: Operation) -> None:
-    now = control.clock.now()
-    await operations.insert(
-        connection,
-        container_uuid=operation.container_uuid,
-        kind=Kind.RELEASE,
-        host=operation.host,
-        request_id=operation.request_id,
-        user_id=operation.user_id,
-        project_id=operation.project_id,
-        params={"reason": "deadline"} | ({CAPSULE: True} if operation.params.get(CAPSULE) else {}),
-        now=now,
-        deadline=now + timedelta(seconds=control.conf.compute.operation_deadline),
-    )
+    await _queue(connection, control, operation, Kind.RELEASE, {CAPSULE: True} if operation.params.get(CAPSULE) else {})
 
 
 async def _queue_detach(connection: AsyncConnection, control: Control, operation: Operation) -> None:
     """What an attach had made by then is given back, as the row does not know of it."""
+    network_id = operation.params["requested"]["network_id"]
+    await _queue(connection, control, operation, Kind.NETWORK_DETACH, {"network_id": network_id})
+
+
+async def _queue(
+    connection: AsyncConnection, control: Control, operation: Operation, kind: str, params: dict[str, Any]
+) -> None:
     now = control.clock.now()
-    await operations.insert(
-        connection,
-        container_uuid=operation.container_uuid,
-        kind=Kind.NETWORK_DETACH,
-        host=operation.host,
-        request_id=operation.request_id,
-        user_id=operation.user_id,
-        project_id=operation.project_id,
-        params={"network_id": operation.params["requested"]["network_id"], "reason": "deadline"},
-        now=now,
-        deadline=now + timedelta(seconds=control.conf.compute.operation_deadline),
-    )
+    deadline = now + timedelta(seconds=control.conf.compute.operation_deadline)
+    params = {"reason": "deadline", **params}
+    await follow_ups.insert(connection, operation, kind, host=operation.host, params=params, now=now, deadline=deadline)
 
 
 async def _release(control: Control, uuid: str) -> None:

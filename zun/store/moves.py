@@ -17,7 +17,7 @@ from zun.domain.container import Container, VolumeMapping
 from zun.domain.lifecycle import Status, Task
 from zun.domain.moving import NOWHERE, Move
 from zun.domain.operation import UNFINISHED, Kind, Operation, State
-from zun.store import containers, operations, volume_mappings
+from zun.store import containers, follow_ups, operations, volume_mappings
 from zun.store.tables import containers as rows
 from zun.store.tables import operation_events, services
 from zun.store.tables import operations as table
@@ -171,17 +171,9 @@ async def give_up(
     values = {"status": Status.REBUILDING, "task_state": Task.REBUILDING}
     if not await containers.update(connection, operation.container_uuid, expect, values, now):
         return False
-    await operations.insert(
-        connection,
-        container_uuid=operation.container_uuid,
-        kind=Kind.REBUILD,
-        host=move.source,
-        request_id=operation.request_id,
-        user_id=operation.user_id,
-        project_id=operation.project_id,
-        params={"run": move.run, "healing": True},
-        now=now,
-        deadline=deadline,
+    params = {"run": move.run, "healing": True}
+    await follow_ups.insert(
+        connection, operation, Kind.REBUILD, host=move.source, params=params, now=now, deadline=deadline
     )
     return True
 
