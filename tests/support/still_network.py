@@ -9,7 +9,6 @@ import contextlib
 import socket
 import stat
 import struct
-import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -29,7 +28,7 @@ async def still_network(program: str, folder: Path) -> AsyncIterator[tuple[Path,
     namespace = Namespace()
     try:
         namespace.ip("link", "set", "lo", "up")
-        server = await asyncio.start_server(_serve, sock=_listening_in(namespace))
+        server = await asyncio.start_server(_serve, sock=await asyncio.to_thread(_listening_in, namespace))
         async with server:
             script = folder / "browser"
             script.write_text(f'#!/bin/sh\nexec {" ".join(namespace.inside)} {program} "$@"\n')
@@ -40,21 +39,13 @@ async def still_network(program: str, folder: Path) -> AsyncIterator[tuple[Path,
 
 
 def _listening_in(namespace: Namespace) -> socket.socket:
-    made: list[socket.socket] = []
-
-    def make() -> None:
-        with netns.inside(namespace.fd):
-            made.append(socket.create_server(("127.0.0.1", _PORT)))
-
-    thread = threading.Thread(target=make)
-    thread.start()
-    thread.join()
-    return made[0]
+    with netns.inside(namespace.fd):
+        return socket.create_server(("127.0.0.1", _PORT))
 
 
 async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     """One connection of the browser's, to a port of the machine."""
-    with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+    with contextlib.suppress(asyncio.IncompleteReadError, OSError):  # either side left
         try:
             host, port = await _greeted(reader, writer)
             try:
